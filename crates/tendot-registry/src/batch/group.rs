@@ -6,6 +6,7 @@ use tendot_proto::Budget;
 use tendot_store::Edit;
 
 use super::journal::GroupJournal;
+use super::retry::RetryJournal;
 use super::line::{BatchLine, BatchLineOutcome};
 use super::plan::{BatchPlanner, LINE_BUDGET};
 use crate::command::{CommitOutcome, CommitPlanner, MAX_COMMIT_ATTEMPTS, PlannedCommit, WriteConflict};
@@ -27,6 +28,13 @@ pub struct BatchGroup<'a> {
     pub journal: Option<&'a GroupJournal<'a>>,
 }
 
+/// Journal of lines that are executed, or tried again.
+#[derive(Clone, Copy)]
+pub(super) enum LineJournal<'a> {
+    Group(&'a GroupJournal<'a>),
+    Retry(RetryJournal<'a>),
+}
+
 /// Maximum number of attempts to commit all lines together; then each line is committed alone.
 const MAX_GROUP_ATTEMPTS: u32 = 3;
 
@@ -37,18 +45,30 @@ impl Registry {
     /// The outcomes are journaled in the same commit, which may be of a part of the lines. If another run has taken over the
     /// batch, it is aborted.
     pub async fn execute_batch(&self, group: BatchGroup<'_>) -> Result<Vec<BatchLineOutcome>, RegistryError> {
-        match self.commit_planned(&mut GroupCommit::new(group, MAX_GROUP_ATTEMPTS)).await? {
-            CommitOutcome::Committed(outcomes, _) => return Ok(outcomes),
-            CommitOutcome::ExtraConflict { .. } => return Err(IdempotencyKey::in_use_error()),
-            // Permanent conflicts, or one line too large for the store or its disk: that must not block the others.
-            CommitOutcome::Conflict { .. } | CommitOutcome::DoesNotFit(_) => {}
+        let journal = group.journal.map(LineJournal::Group);
+        if let Some(outcomes) = self.commit_together(group, journal).await? {
+            return Ok(outcomes);
         }
         let mut outcomes = Vec::with_capacity(group.lines.len());
         for line in group.lines {
             let lines = std::slice::from_ref(line);
-            outcomes.append(&mut self.execute_line(BatchGroup { lines, ..group }).await?);
+            outcomes.append(&mut self.execute_line(BatchGroup { lines, ..group }, journal).await?);
         }
         Ok(outcomes)
+    }
+
+    /// Commits all lines together. `None` after permanent conflicts, or if one line is too large for the store or its disk, which
+    /// must not block the others.
+    pub(super) async fn commit_together(
+        &self,
+        group: BatchGroup<'_>,
+        journal: Option<LineJournal<'_>>,
+    ) -> Result<Option<Vec<BatchLineOutcome>>, RegistryError> {
+        match self.commit_planned(&mut GroupCommit::new(group, journal, MAX_GROUP_ATTEMPTS)).await? {
+            CommitOutcome::Committed(outcomes, _) => Ok(Some(outcomes)),
+            CommitOutcome::ExtraConflict { .. } => Err(IdempotencyKey::in_use_error()),
+            CommitOutcome::Conflict { .. } | CommitOutcome::DoesNotFit(_) => Ok(None),
+        }
     }
 
     /// Plans all lines of a batch without committing them.
@@ -59,13 +79,17 @@ impl Registry {
         now_ms: u64,
     ) -> Result<Vec<BatchLineOutcome>, RegistryError> {
         let group = BatchGroup { lines, caller, client: None, now_ms, journal: None };
-        let planned = GroupCommit::new(group, 1).plan(&self.rules.begin()).await?;
+        let planned = GroupCommit::new(group, None, 1).plan(&self.rules.begin()).await?;
         Ok(planned.output)
     }
 
     /// Executes a single line. If it cannot be committed, it is rejected, and that is journaled.
-    async fn execute_line(&self, group: BatchGroup<'_>) -> Result<Vec<BatchLineOutcome>, RegistryError> {
-        let mut commit = GroupCommit::new(group, MAX_COMMIT_ATTEMPTS);
+    pub(super) async fn execute_line(
+        &self,
+        group: BatchGroup<'_>,
+        journal: Option<LineJournal<'_>>,
+    ) -> Result<Vec<BatchLineOutcome>, RegistryError> {
+        let mut commit = GroupCommit::new(group, journal, MAX_COMMIT_ATTEMPTS);
         loop {
             let rejection = match self.commit_planned(&mut commit).await? {
                 CommitOutcome::Committed(outcomes, _) => return Ok(outcomes),
@@ -84,14 +108,15 @@ impl Registry {
 /// Group of lines in the commit loop.
 struct GroupCommit<'a> {
     group: BatchGroup<'a>,
+    journal: Option<LineJournal<'a>>,
     max_attempts: u32,
     /// Reject every line with this error instead of planning it.
     rejection: Option<RegistryError>,
 }
 
 impl<'a> GroupCommit<'a> {
-    const fn new(group: BatchGroup<'a>, max_attempts: u32) -> Self {
-        Self { group, max_attempts, rejection: None }
+    const fn new(group: BatchGroup<'a>, journal: Option<LineJournal<'a>>, max_attempts: u32) -> Self {
+        Self { group, journal, max_attempts, rejection: None }
     }
 }
 
@@ -104,7 +129,7 @@ impl CommitPlanner for GroupCommit<'_> {
     }
 
     async fn plan(&mut self, rules: &Rules) -> Result<PlannedCommit<Self::Output>, RegistryError> {
-        let BatchGroup { lines, caller, client, now_ms, journal } = self.group;
+        let BatchGroup { lines, caller, client, now_ms, .. } = self.group;
         let reject_all =
             |rejection: &RegistryError| lines.iter().map(|line| line.rejected(rejection)).collect();
         let mut principal_name = caller.to_string();
@@ -130,7 +155,11 @@ impl CommitPlanner for GroupCommit<'_> {
                 }
             },
         };
-        let extra_edits: Vec<Edit> = journal.map(|journal| journal.edits(&outcomes)).unwrap_or_default();
+        let extra_edits: Vec<Edit> = match self.journal {
+            Some(LineJournal::Group(journal)) => journal.edits(lines, &outcomes),
+            Some(LineJournal::Retry(journal)) => journal.edits(&outcomes),
+            None => Vec::new(),
+        };
         let author = LogAuthor::new(&principal_name, caller, client).to_string().into();
         Ok(PlannedCommit { author, now_ms, edits, extra_edits, output: outcomes })
     }

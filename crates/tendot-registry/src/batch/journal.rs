@@ -7,9 +7,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
-use tendot_store::{Edit, Store};
+use tendot_store::{Edit, HistoryOrder, NameKey, Store};
 
-use super::line::{BatchLineOutcome, RawLine};
+use super::chunk::{JournalChunk, RefusedLine};
+use super::line::{BatchLine, BatchLineOutcome, RawLine};
 use super::run::BatchInput;
 use super::{MAX_GROUP_BYTES, MAX_GROUP_LINES, MAX_IN_FLIGHT};
 use crate::idempotency::{is_expired_entry, key_in_use, key_reused};
@@ -31,6 +32,8 @@ struct JournalState {
     header: JournalHeader,
     /// Lock against a concurrent run in this process.
     lock: KeyLock,
+    /// Sequence number of the last log entry when this run began.
+    log_end: u64,
 }
 
 /// Header of a batch journal: start, state, format and owner.
@@ -38,6 +41,8 @@ struct JournalState {
 struct JournalHeader {
     /// In milliseconds since 1970.
     created_at: u64,
+    /// Sequence number of the last log entry when the batch began.
+    log_start: u64,
     is_complete: bool,
     /// Fingerprint of the line format: JSON, or CSV with these columns.
     format: String,
@@ -59,9 +64,12 @@ pub struct GroupJournal<'a> {
     pub journal: &'a BatchJournal,
     /// Lines as received.
     pub raw: &'a [RawLine],
-    /// Renders the results, as they are replayed.
-    pub render: &'a (dyn Fn(&[BatchLineOutcome]) -> Bytes + Send + Sync),
+    /// Renders the results, as they are replayed: one line each.
+    pub render: ResultRenderer<'a>,
 }
+
+/// Renders results, one line each.
+pub(super) type ResultRenderer<'a> = &'a (dyn Fn(&[BatchLineOutcome]) -> Bytes + Send + Sync);
 
 impl fmt::Debug for GroupJournal<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,44 +79,25 @@ impl fmt::Debug for GroupJournal<'_> {
 
 impl GroupJournal<'_> {
     /// Edits that journal the results of lines, provided that this run still owns the batch.
-    pub(super) fn edits(&self, outcomes: &[BatchLineOutcome]) -> Vec<Edit> {
+    pub(super) fn edits(&self, lines: &[BatchLine], outcomes: &[BatchLineOutcome]) -> Vec<Edit> {
         let (Some(first), Some(last)) = (outcomes.first(), outcomes.last()) else { return Vec::new() };
-        let (first, last) = (first.number, last.number);
-        // Without a fingerprint, a chunk matches no resent lines, and is not executed again.
-        let lines = self.raw.iter().filter(|line| (first..=last).contains(&line.number));
-        let fingerprint = fingerprint_lines(lines).unwrap_or_default();
-        let chunk_header = format!("{first} {last} {fingerprint}\n");
-        let value = [chunk_header.as_bytes(), &(self.render)(outcomes)].concat().into();
-        let key: Box<[u8]> = self.journal.chunk_key(first).into_bytes().into();
-        vec![
-            Edit::RequireAux {
-                key: self.journal.aux_key().as_bytes().into(),
-                value: Some(self.journal.0.header.to_bytes()),
-            },
-            Edit::RequireAux { key: key.clone(), value: None },
-            Edit::PutAux { key, value },
-        ]
-    }
-}
-
-/// Journal chunk: results of lines that were committed together.
-///
-/// Later lines may be journaled while earlier ones are not: groups are committed concurrently.
-struct JournalChunk {
-    /// Numbers of the first and last line, and the fingerprint of all.
-    first_line: u64,
-    last_line: u64,
-    fingerprint: String,
-    results: Bytes,
-}
-
-impl JournalChunk {
-    fn parse(stored: Bytes) -> Option<Self> {
-        let end = stored.iter().position(|byte| *byte == b'\n')?;
-        let mut header = std::str::from_utf8(stored.get(..end)?).ok()?.split(' ');
-        let (first_line, last_line) = (header.next()?.parse().ok()?, header.next()?.parse().ok()?);
-        let fingerprint = header.next()?.to_owned();
-        Some(Self { first_line, last_line, fingerprint, results: stored.slice(end + 1..) })
+        let (first_line, last_line) = (first.number, last.number);
+        let raw = || self.raw.iter().filter(|line| (first_line..=last_line).contains(&line.number));
+        let refused = lines.iter().zip(outcomes).enumerate().filter_map(|(position, (line, outcome))| {
+            // A line that cannot be parsed is refused in every run.
+            let can_be_retried = outcome.result.is_err() && line.request.is_ok();
+            let raw = raw().find(|raw| can_be_retried && raw.number == line.number)?;
+            Some(RefusedLine { position, number: line.number, text: raw.text.clone().ok()? })
+        });
+        let chunk = JournalChunk {
+            first_line,
+            last_line,
+            // Without a fingerprint, a chunk matches no resent lines, and is not executed again.
+            fingerprint: fingerprint_lines(raw()).unwrap_or_default(),
+            refused: refused.collect(),
+            results: (self.render)(outcomes),
+        };
+        self.journal.put_chunk(&chunk, None)
     }
 }
 
@@ -152,8 +141,10 @@ impl Registry {
         run_id: [u8; 16],
         now_ms: u64,
     ) -> Result<BatchJournal, RegistryError> {
+        let log_end = self.rules.store.head().await?.sequence;
         let mut header = JournalHeader {
             created_at: now_ms,
+            log_start: log_end,
             is_complete: false,
             format: sha256_hex(format.as_bytes())?,
             owner: HEXLOWER.encode(&run_id),
@@ -170,7 +161,7 @@ impl Registry {
                 return Err(key_reused());
             }
             if existing.is_complete {
-                return Ok(BatchJournal(Arc::new(JournalState { header: existing, lock })));
+                return Ok(BatchJournal(Arc::new(JournalState { header: existing, lock, log_end })));
             }
             header = JournalHeader { owner: header.owner, ..existing };
         }
@@ -179,7 +170,7 @@ impl Registry {
             Edit::PutAux { key: aux_key.into(), value: header.to_bytes() },
         ];
         if self.commit_once(AUTHOR, now_ms, edits).await? {
-            return Ok(BatchJournal(Arc::new(JournalState { header, lock })));
+            return Ok(BatchJournal(Arc::new(JournalState { header, lock, log_end })));
         }
         Err(IdempotencyKey::in_use_error())
     }
@@ -216,17 +207,29 @@ impl Registry {
         JournalChunk::parse(entry.value.into()).map(Some).ok_or_else(key_reused)
     }
 
-    /// Stored results of the chunk that begins with a line.
-    pub(super) async fn journaled_results(
+    /// Chunk that begins with a line.
+    pub(super) async fn journaled_chunk(
         &self,
         journal: &BatchJournal,
         first_line: u64,
-    ) -> Result<Bytes, RegistryError> {
+    ) -> Result<JournalChunk, RegistryError> {
         let stored = self.rules.store.get_aux(journal.chunk_key(first_line).as_bytes()).await?;
         let chunk = stored.and_then(|stored| JournalChunk::parse(stored.into()));
-        chunk
-            .map(|chunk| chunk.results)
-            .ok_or_else(|| key_in_use("the results stored under this `Idempotency-Key` were purged"))
+        chunk.ok_or_else(|| key_in_use("the results stored under this `Idempotency-Key` were purged"))
+    }
+
+    /// Whether the name of a line was changed after the batch began and before this run, by the batch or otherwise.
+    pub(super) async fn was_changed_since(
+        &self,
+        journal: &BatchJournal,
+        line: &BatchLine,
+    ) -> Result<bool, RegistryError> {
+        let name = line.request.as_ref().ok().and_then(|request| request.name.as_deref());
+        let Some(key) = name.and_then(|name| NameKey::new(name).ok()) else { return Ok(false) };
+        let JournalState { header, log_end, .. } = &*journal.0;
+        let order = HistoryOrder::OldestFirst { after: header.log_start };
+        let history = self.rules.store.history(&key, order, 1).await?;
+        Ok(history.entries.first().is_some_and(|entry| entry.log_entry.sequence <= *log_end))
     }
 }
 
@@ -238,6 +241,19 @@ impl BatchJournal {
     /// Aux key of the chunk that begins with a line.
     fn chunk_key(&self, first_line: u64) -> String {
         format!("{}/{first_line:016x}", self.aux_key())
+    }
+
+    /// Edits that write a chunk instead of the stored one, provided that this run still owns the batch.
+    pub(super) fn put_chunk(&self, chunk: &JournalChunk, stored: Option<&JournalChunk>) -> Vec<Edit> {
+        let key: Box<[u8]> = self.chunk_key(chunk.first_line).into_bytes().into();
+        vec![
+            Edit::RequireAux {
+                key: self.aux_key().as_bytes().into(),
+                value: Some(self.0.header.to_bytes()),
+            },
+            Edit::RequireAux { key: key.clone(), value: stored.map(JournalChunk::to_bytes) },
+            Edit::PutAux { key, value: chunk.to_bytes() },
+        ]
     }
 
     /// Whether the batch was executed completely before.

@@ -2,16 +2,18 @@
 //!
 //! Lines are grouped as they arrive, parsed on all cores, and committed in order, some hundreds at a time. With an idempotency
 //! key, the results are journaled in the transaction of each group: an interrupted batch that is sent again resumes, and a
-//! complete one is replayed. An interface contributes the lines ([`BatchInput`]), their syntax ([`BatchFormat`]) and where
+//! complete one is replayed. Refused lines are then tried again, unless something has changed their names. An interface contributes the lines ([`BatchInput`]), their syntax ([`BatchFormat`]) and where
 //! the results go ([`BatchOutput`]).
 //!
 //! In reading order: `line` (lines and their outcomes), `run` (executes the groups in order, several in flight), `group`
-//! (commits one group), `plan` (its edits), `journal` (journal, resume and replay).
+//! (commits one group), `plan` (its edits), `journal` (journal, resume and replay), `chunk` (its entries), `retry` (refused lines).
 
+mod chunk;
 mod group;
 mod journal;
 mod line;
 mod plan;
+mod retry;
 mod run;
 
 pub use group::BatchGroup;

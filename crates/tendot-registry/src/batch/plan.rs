@@ -136,6 +136,7 @@ impl<'a> BatchPlanner<'a> {
         budget: &mut Budget,
     ) -> Result<(RecordChange, Vec<WriteWarning>), RegistryError> {
         let registration = Registration::of_record(entry)?;
+        let registration = self.untracked.with_creation_time(registration, &entry.name, budget).await?;
         let (allocation, owner) = self.planner.owner(prefix, &registration, budget).await?;
         let is_retired = entry.status == RecordStatus::Tombstone;
         // Reserved names of other registrants are disclosed only to principals who could register them.

@@ -9,6 +9,7 @@ use tendot_store::NameKey;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::chunk::{JournalChunk, RefusedLine};
 use super::journal::{BatchJournal, GroupJournal, ReplayPlan, ReplayStep};
 use super::line::{BatchLine, BatchLineOutcome, LineGroup, RawLine};
 use super::{BatchGroup, MAX_GROUP_LINES, MAX_IN_FLIGHT};
@@ -39,7 +40,7 @@ pub trait BatchFormat: Clone + Send + Sync + 'static {
     /// Reads the name of a line that cannot be parsed otherwise.
     fn peek_name(&self, text: &[u8]) -> Option<Box<str>>;
 
-    /// Renders the results of lines.
+    /// Renders the results of lines: one line each, with a line break.
     fn render(&self, outcomes: &[BatchLineOutcome]) -> Bytes;
 }
 
@@ -159,8 +160,15 @@ impl<F: BatchFormat> BatchRun<F> {
                             continue;
                         }
                         Some(WorkItem::Replay(first_line)) => {
-                            let task = self.spawn_replay(first_line);
-                            in_flight.push_back(InFlight { task, names: HashSet::new() });
+                            let Some(journal) = &self.journal else { continue };
+                            let chunk = self.registry.journaled_chunk(journal, first_line).await?;
+                            let raw = chunk.refused.iter().map(RefusedLine::to_raw);
+                            let lines: Vec<_> =
+                                raw.map(|line| parse_line(&self.format, line, self.seed)).collect();
+                            let names = changed_keys(&lines);
+                            wait_for_names(in_flight, &names, output).await?;
+                            let task = self.spawn_replay(journal.clone(), chunk, lines);
+                            in_flight.push_back(InFlight { task, names });
                             continue;
                         }
                         Some(WorkItem::Execute(parsed, group)) => (parsed, group),
@@ -171,12 +179,7 @@ impl<F: BatchFormat> BatchRun<F> {
                     }
                     if !lines.is_empty() {
                         let names = changed_keys(&lines);
-                        // Lines take effect in order: wait for the commit in flight that changes the same name.
-                        while in_flight.iter().any(|group| !group.names.is_disjoint(&names)) {
-                            let Some(mut first) = in_flight.pop_front() else { break };
-                            let results = (&mut first.task).await.map_err(|_| BatchError::TaskFailed)?;
-                            output.send(results?).await?;
-                        }
+                        wait_for_names(in_flight, &names, output).await?;
                         in_flight.push_back(InFlight { task: self.spawn_commit(lines, group.lines), names });
                     }
                 }
@@ -214,16 +217,35 @@ impl<F: BatchFormat> BatchRun<F> {
         })
     }
 
-    /// Spawns the replay of a journal chunk.
-    fn spawn_replay(&self, first_line: u64) -> CommitTask {
-        let (registry, journal) = (Arc::clone(&self.registry), self.journal.clone());
+    /// Spawns the replay of a journal chunk, and another attempt of its refused lines.
+    fn spawn_replay(
+        &self,
+        journal: BatchJournal,
+        chunk: JournalChunk,
+        refused: Vec<BatchLine>,
+    ) -> CommitTask {
+        let (registry, caller, format) =
+            (Arc::clone(&self.registry), self.caller.clone(), self.format.clone());
+        let (client, now_ms) = (self.client, (self.clock)());
         tokio::spawn(async move {
-            match &journal {
-                Some(journal) => registry.journaled_results(journal, first_line).await,
-                None => Ok(Bytes::new()),
-            }
+            let render = |outcomes: &[BatchLineOutcome]| format.render(outcomes);
+            registry.retry_refused(&journal, chunk, refused, (&caller, client, now_ms), &render).await
         })
     }
+}
+
+/// Waits for the commits in flight that change these names: lines take effect in order.
+async fn wait_for_names<E>(
+    in_flight: &mut VecDeque<InFlight>,
+    names: &HashSet<NameKey>,
+    output: &impl BatchOutput,
+) -> Result<(), BatchError<E>> {
+    while in_flight.iter().any(|group| !group.names.is_disjoint(names)) {
+        let Some(mut first) = in_flight.pop_front() else { break };
+        let results = (&mut first.task).await.map_err(|_| BatchError::TaskFailed)?;
+        output.send(results?).await?;
+    }
+    Ok(())
 }
 
 /// Reads and parses lines that were not committed before, on all cores.

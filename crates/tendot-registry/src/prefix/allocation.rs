@@ -206,7 +206,11 @@ impl<'a> AllocationCache<'a> {
         let owner = self.owner(prefix, &registration, budget).await?;
         let is_visible =
             owner.is_some_and(|(_, owner)| !registration.is_hidden_from(principal, prefix, owner));
-        Ok(is_visible.then_some((prefix, entry, registration)))
+        if !is_visible {
+            return Ok(None);
+        }
+        let registration = self.records.with_creation_time(registration, &entry.name, budget).await?;
+        Ok(Some((prefix, entry, registration)))
     }
 
     /// All allocations that were loaded, in the order of their prefixes.

@@ -194,7 +194,9 @@ impl Registration {
         if !entry.registration.is_empty() {
             return party::decode(entry);
         }
-        let dates = || entry.values.iter().map(|value| u64::from(value.timestamp) * 1_000);
+        // A timestamp of 0 is unknown.
+        let timestamps = entry.values.iter().map(|value| value.timestamp).filter(|timestamp| *timestamp > 0);
+        let dates = || timestamps.clone().map(|timestamp| u64::from(timestamp) * 1_000);
         Ok(Self {
             state: RegistrationState::Registered,
             owner: None,
@@ -221,6 +223,7 @@ impl Registry {
         if registration.is_hidden_from(&principal, &prefix.prefix, &owner) {
             return Err(not_found());
         }
+        let registration = rules.with_creation_time(registration, &entry.name, budget).await?;
         // An import changes the record, but not the registration.
         let changed_ms = rules.last_change_time(&entry.name, budget).await?;
         let mut registered = visible_record(entry, registration, &owner, &principal);
@@ -243,6 +246,24 @@ impl RecordReader {
     ) -> Result<Option<Registrant>, Error> {
         let id = registration.map_or(&*prefix.registrant, |registration| registration.owner_id(prefix));
         Ok(self.find_object::<Registrant>(id, budget).await?.map(|object| object.value))
+    }
+
+    /// Registration with its time of creation: that of the first change of the name, if nothing else is known.
+    pub(crate) async fn with_creation_time(
+        &self,
+        mut registration: Registration,
+        name: &str,
+        budget: &mut Budget,
+    ) -> Result<Registration, Error> {
+        if registration.created_ms == 0
+            && let Ok(key) = NameKey::new(name)
+        {
+            budget.charge(cost::LOOKUP)?;
+            let history = self.store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 1).await?;
+            let first = history.entries.first().map(|past| past.log_entry.timestamp_ms);
+            registration.created_ms = first.unwrap_or_default();
+        }
+        Ok(registration)
     }
 
     /// Time of the last change of a name, redactions excepted.

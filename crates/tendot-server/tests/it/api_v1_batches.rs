@@ -15,6 +15,7 @@ use crate::support::http_server::{TOKEN, TestServer};
 over_all_stores!(
     batch_results,
     batches_are_replayed,
+    refused_lines_are_tried_again,
     batches_resume_after_gaps,
     batch_keys_are_bound_to_the_body,
     refused_lines,
@@ -142,6 +143,58 @@ fn batches_are_replayed(client: &ApiClient) {
         }
     }
     assert_eq!(name_count, 5_000);
+}
+
+/// A refused line of a batch that is sent again is tried again, unless an accepted line or a later change touched its name.
+fn refused_lines_are_tried_again(client: &ApiClient) {
+    client.create_fixtures();
+    let restrict = |hosts: Json| {
+        let policy = json!({"policy": {"hosts": hosts}});
+        client.check("PUT", "/prefixes/10.70000", TOKEN, &policy, (200, ""));
+    };
+    restrict(json!(["example.org"]));
+    let line = |name: &str, url: &str| json!({"name": format!("10.70000/{name}"), "url": url}).to_string();
+    let lines = [
+        line("a", "https://example.com/a"),
+        line("b", "https://example.org/b"),
+        line("b", "https://example.com/other"),
+        line("c", "https://example.com/c"),
+        "{}".into(),
+        json!({"prefix": "10.70000", "url": "https://example.com/minted"}).to_string(),
+        line("d", "https://example.com/d"),
+        line("d", "https://example.com/d2"),
+    ];
+    let body = lines.join("\n");
+    let send = || client.send("POST", "/api/v1/dois/batch", TOKEN, &["Idempotency-Key: retried"], body.as_bytes());
+    let statuses = || -> Vec<String> {
+        let lines = send().json_lines();
+        lines.iter().map(|line| line["status"].as_str().unwrap().to_owned()).collect()
+    };
+    let refused = "refused";
+    let first = [refused, "created", refused, refused, refused, refused, refused, refused];
+    assert_eq!(statuses(), first);
+    assert_eq!(statuses(), first);
+    restrict(json!([]));
+    client.create("/dois", &json!({"name": "10.70000/c", "url": "https://example.org/changed"}));
+    let again = ["created", "created", refused, refused, refused, "created", "created", "updated"];
+    assert_eq!(statuses(), again);
+    // Now all of them are replayed.
+    let (second, third) = (send(), send());
+    assert_eq!(second.body, third.body);
+    assert_eq!(second.header("idempotency-replayed"), Some("true"));
+    assert_eq!(statuses(), again);
+    let url = |name: &str| {
+        let path = format!("/dois/10.70000/{name}");
+        client.check("GET", &path, "", &Json::Null, (200, ""))["url"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(["a", "b", "c", "d"].map(url), [
+        "https://example.com/a",
+        "https://example.org/b",
+        "https://example.org/changed",
+        "https://example.com/d2"
+    ]);
+    let listed = client.check("GET", "/dois?prefix=10.70000", "", &Json::Null, (200, ""));
+    assert_eq!(listed["items"].as_array().unwrap().len(), 5);
 }
 
 /// Lines without a result in the journal are executed when the batch is sent again, also if later lines have one, as after a

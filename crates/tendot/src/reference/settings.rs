@@ -43,7 +43,7 @@ pub(super) fn page() -> String {
     page += "\n## Other environment variables\n\n\
              | variable | effect |\n|---|---|\n\
              | `TENDOT_CONFIG` | Configuration file, as `--config`. |\n\
-             | `TENDOT_SERVER` | Server URL of the registry commands, as `--server`. |\n\
+             | `TENDOT_SERVER` | Server URL of the commands that use one, as `--server`. |\n\
              | `TENDOT_TOKEN` | API token of the registry commands, as `--token`. |\n\
              | `TENDOT_TOKEN_FILE` | File with the API token, as `--token-file`. |\n\
              | `LISTEN_FDS`, `LISTEN_FDNAMES` | Sockets passed by systemd; they replace `http.address`, `https.address` and `native.address`. |\n\

@@ -4,11 +4,12 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 
+use super::transfer::confirm_transfer;
 use super::{
     ApiConnectionArguments, ApiSession, ListArguments, MetadataPolicyArgument, ResourceKind, flag_value,
     json_object,
 };
-use crate::terminal::escape_control;
+use crate::terminal::{ConfirmationArguments, escape_control};
 use crate::{CliError, CommandStatus};
 
 /// Manage registration agencies
@@ -67,7 +68,8 @@ pub(crate) enum AgencyCommand {
     /// Close an agency and move everything it has to its successor; print the id of the transfer
     ///
     /// The agency proposes its closure, and the successor accepts it with `tendot transfer accept ID`. Until then nothing changes;
-    /// either side ends the proposal with `tendot transfer decline ID`. The operator can close an agency at once with `--force`.
+    /// either side ends the proposal with `tendot transfer decline ID`. The operator can close an agency at once with `--force`, after
+    /// confirmation; without a terminal, `--yes` is required.
     Close {
         /// Agency code
         #[arg(value_name = "CODE", value_parser = NonEmptyStringValueParser::new())]
@@ -78,6 +80,8 @@ pub(crate) enum AgencyCommand {
         /// Close the agency without acceptance by the successor (operator only)
         #[arg(long)]
         force: bool,
+        #[command(flatten)]
+        confirmation: ConfirmationArguments,
     },
 }
 
@@ -113,8 +117,11 @@ pub(crate) fn run(arguments: &AgencyArguments) -> Result<CommandStatus, CliError
             let body = json_object([name, metadata, range, locations]);
             session.update(ResourceKind::Agency, &["agencies", code], &[], &body, None)
         }
-        AgencyCommand::Close { code, successor, force } => {
+        AgencyCommand::Close { code, successor, force, confirmation } => {
             let body = json!({"agency": code, "to": successor, "force": force});
+            if let Some(status) = confirm_transfer(&session, &body, *force, *confirmation)? {
+                return Ok(status);
+            }
             session.create(&["transfers"], &[], &body, "id", |created| {
                 let text = |name: &str| escape_control(created[name].as_str().unwrap_or_default());
                 let (code, successor) = (escape_control(code), text("to"));

@@ -19,6 +19,9 @@ use crate::{CliError, CommandStatus, runtime};
 
 const DEFAULT_SERVER_URL: &str = "http://127.0.0.1:8080";
 
+/// Query of a dry run.
+pub(super) const DRY_RUN: &[(&str, &str)] = &[("dry-run", "true")];
+
 /// Items per page of a listing.
 const PAGE_SIZE: u64 = 500;
 
@@ -206,6 +209,28 @@ impl ApiSession {
         self.parse_object(&self.map_error(self.runtime.block_on(self.client.delete(path, query)))?)
     }
 
+    /// Deletes a resource and prints its last state.
+    pub(crate) fn delete_and_print(
+        &self,
+        kind: ResourceKind,
+        path: &[&str],
+    ) -> Result<(CommandStatus, Json), CliError> {
+        let reply = self.delete(path)?;
+        Ok((self.print(kind, &reply)?, self.parse_object(&reply)?))
+    }
+
+    /// Resource as its deletion would leave it.
+    pub(crate) fn plan_deletion(&self, path: &[&str]) -> Result<Json, CliError> {
+        let reply = self.map_error(self.runtime.block_on(self.client.delete(path, DRY_RUN)))?;
+        self.parse_object(&reply)
+    }
+
+    /// Resource that a request would create.
+    pub(crate) fn plan_creation(&self, path: &[&str], body: &Json) -> Result<Json, CliError> {
+        let reply = self.map_error(self.runtime.block_on(self.client.post(path, DRY_RUN, body)))?;
+        self.parse_object(&reply)
+    }
+
     /// Resource as JSON, and its revision (`ETag`).
     pub(crate) fn get_with_revision(&self, path: &[&str]) -> Result<(Json, Option<String>), CliError> {
         let reply = self.map_error(self.runtime.block_on(self.client.get(path, &[])))?;
@@ -279,7 +304,12 @@ impl ApiSession {
 /// Server URL: the flag, else `TENDOT_SERVER`, else the local server.
 pub(crate) fn server_or_default(flag: Option<&str>) -> String {
     let flag = flag.filter(|text| !text.is_empty()).map(ToOwned::to_owned);
-    flag.or_else(|| variable("TENDOT_SERVER")).unwrap_or_else(|| DEFAULT_SERVER_URL.into())
+    flag.or_else(server_from_environment).unwrap_or_else(|| DEFAULT_SERVER_URL.into())
+}
+
+/// Value of `TENDOT_SERVER`.
+pub(crate) fn server_from_environment() -> Option<String> {
+    variable("TENDOT_SERVER")
 }
 
 /// API token. Flags override environment variables; a token overrides a token file.

@@ -15,8 +15,10 @@ use tendot_client::{BatchOptions, RegistryClientError};
 
 use super::ApiSession;
 use super::batch_report::{BatchCounts, BatchReport};
+use crate::store::import::unknown_format_error;
 use crate::terminal::{
-    eprint_line, eprint_stdin_notice, eprint_warning, escape_control, is_stdio, print_json, progress_bar,
+    LINE_PROGRESS, eprint_line, eprint_stdin_notice, eprint_warning, escape_control, is_stdio, print_json,
+    progress_bar,
 };
 use crate::{CliError, CommandStatus};
 
@@ -24,7 +26,7 @@ use crate::{CliError, CommandStatus};
 ///
 /// Existing names are updated. A refused line does not stop the others. The server stores the results for 24 hours under an
 /// idempotency key, by default a hash of the file: after a lost connection the upload resumes, and importing the same file again
-/// replays the stored results without writing anything. Standard input is streamed and cannot be re-sent.
+/// replays the results of accepted lines and tries refused ones again, unless their names were changed since. Standard input is streamed and cannot be re-sent.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -73,20 +75,40 @@ pub(crate) enum BatchFormat {
     Csv,
 }
 
+impl BatchFormat {
+    /// Format by file extension, else by the first byte; `None` if neither is known.
+    fn detect(path: &Path, first_byte: Option<u8>) -> Option<Self> {
+        let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+        match extension.to_str().unwrap_or_default() {
+            "csv" | "tsv" => Some(Self::Csv),
+            "" | "json" | "jsonl" | "ndjson" | "txt" => Some(Self::Ndjson),
+            _ if first_byte == Some(b'{') => Some(Self::Ndjson),
+            _ => None,
+        }
+    }
+}
+
 /// Delay before the first retry; doubled for each further one.
 const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(250);
 
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(15);
-
-const UPLOAD_PROGRESS: &str = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  ETA {eta}  {msg}";
 
 /// File or stdin to upload.
 struct BatchSource {
     name: String,
     /// None for standard input.
     file: Option<File>,
-    size: u64,
     format: BatchFormat,
+    content: SourceContent,
+}
+
+/// Lines and hash of a file; zero and empty for standard input.
+#[derive(Default)]
+struct SourceContent {
+    lines: u64,
+    /// SHA-256 in hexadecimal digits.
+    sha256: String,
+    first_byte: Option<u8>,
 }
 
 #[derive(Serialize)]
@@ -111,15 +133,18 @@ pub(crate) fn import(
         eprint_stdin_notice();
     }
     session.check_permission()?;
-    let bar = progress_bar(sources.iter().map(|source| source.size).sum(), UPLOAD_PROGRESS);
+    let bar = progress_bar(sources.iter().map(|source| source.content.lines).sum(), LINE_PROGRESS);
     let mut report = BatchReport::open(arguments.report.as_deref(), sources.len() > 1, bar.clone())?;
+    let mut lines_before = 0;
     for (number, source) in sources.iter().enumerate() {
         let key = match (&arguments.idempotency_key, &source.file) {
             (Some(key), _) if number > 0 => Some(format!("{key}/{}", number + 1)),
             (Some(key), _) => Some(key.clone()),
-            (None, Some(file)) => Some(source.content_idempotency_key(file)?),
+            (None, Some(_)) => Some(source.content_idempotency_key()),
             (None, None) => None,
         };
+        report.begin_source(lines_before);
+        lines_before += source.content.lines;
         let upload = BatchUpload {
             session,
             source,
@@ -174,12 +199,14 @@ fn ensure_report_is_not_input(arguments: &DoiImportArguments) -> Result<(), CliE
 
 impl BatchSource {
     fn open(path: &Path, format: Option<BatchFormat>) -> Result<Self, CliError> {
-        let is_csv = path.extension().is_some_and(|extension| {
-            extension.eq_ignore_ascii_case("csv") || extension.eq_ignore_ascii_case("tsv")
-        });
-        let format = format.unwrap_or(if is_csv { BatchFormat::Csv } else { BatchFormat::Ndjson });
+        let detect = |first_byte| {
+            let format = format.or_else(|| BatchFormat::detect(path, first_byte));
+            format.ok_or_else(|| unknown_format_error(path))
+        };
         if is_stdio(path) {
-            return Ok(Self { name: "standard input".into(), file: None, size: 0, format });
+            let format = detect(None)?;
+            let content = SourceContent::default();
+            return Ok(Self { name: "standard input".into(), file: None, format, content });
         }
         let name = format!("`{}`", escape_control(&path.to_string_lossy()));
         let failed = |error| CliError::io(format!("cannot read {name}"), &error);
@@ -189,25 +216,35 @@ impl BatchSource {
             return Err(failed(io::ErrorKind::IsADirectory.into()));
         }
         // A retry must read the file again, which a pipe does not allow.
-        let file = if metadata.is_file() { Some(file) } else { return Err(not_a_file_error(&name)) };
-        Ok(Self { name, file, size: metadata.len(), format })
+        if !metadata.is_file() {
+            return Err(not_a_file_error(&name));
+        }
+        let content = SourceContent::read(&file).map_err(failed)?;
+        Ok(Self { name, file: Some(file), format: detect(content.first_byte)?, content })
     }
 
-    /// Idempotency key derived from the content (SHA-256), the same for each upload of it.
-    fn content_idempotency_key(&self, file: &File) -> Result<String, CliError> {
-        let failed = |error| CliError::io(format!("cannot read {}", self.name), &error);
-        let mut file = file.try_clone().map_err(failed)?;
-        file.rewind().map_err(failed)?;
+    /// Idempotency key derived from the content, the same for each upload of it.
+    fn content_idempotency_key(&self) -> String {
+        let format = if self.format == BatchFormat::Csv { "csv" } else { "ndjson" };
+        format!("tendot-import-{format}-sha256-{}", self.content.sha256)
+    }
+}
+
+impl SourceContent {
+    fn read(mut file: &File) -> io::Result<Self> {
         let mut context = Context::new(&SHA256);
         let mut buffer = vec![0; 1 << 16];
+        let (mut lines, mut first_byte, mut last_byte) = (0, None, b'\n');
         loop {
-            match file.read(&mut buffer).map_err(failed)? {
-                0 => break,
-                read => context.update(&buffer[..read]),
-            }
+            let read = file.read(&mut buffer)?;
+            let Some(&last) = buffer[..read].last() else { break };
+            context.update(&buffer[..read]);
+            first_byte = first_byte.or(buffer.first().copied());
+            lines += memchr::memchr_iter(b'\n', &buffer[..read]).count() as u64;
+            last_byte = last;
         }
-        let format = if self.format == BatchFormat::Csv { "csv" } else { "ndjson" };
-        Ok(format!("tendot-import-{format}-sha256-{}", HEXLOWER.encode(context.finish().as_ref())))
+        lines += u64::from(last_byte != b'\n');
+        Ok(Self { lines, first_byte, sha256: HEXLOWER.encode(context.finish().as_ref()) })
     }
 }
 
@@ -229,7 +266,6 @@ struct BatchUpload<'a> {
 impl BatchUpload<'_> {
     /// Uploads until the server has answered all lines, with backoff between attempts.
     fn upload_with_retries(&self, report: &mut BatchReport) -> Result<(), CliError> {
-        let start = self.bar.position();
         let (mut received, mut attempts, mut is_first) = (0, 0, true);
         loop {
             let before = received;
@@ -254,7 +290,6 @@ impl BatchUpload<'_> {
                 eprint_warning(&format!("{why}; retrying in {seconds} s ({attempts} of {max_retries})"));
             });
             std::thread::sleep(delay);
-            self.bar.set_position(start);
         }
     }
 
@@ -288,9 +323,9 @@ impl BatchUpload<'_> {
                 let failed = |error| CliError::io(format!("cannot read {}", self.source.name), &error);
                 let mut file = file.try_clone().map_err(failed)?;
                 file.rewind().map_err(failed)?;
-                client.batch(&options, self.bar.wrap_read(file)).await
+                client.batch(&options, file).await
             }
-            None => client.batch(&options, self.bar.wrap_read(io::stdin())).await,
+            None => client.batch(&options, io::stdin()).await,
         };
         let mut results = match results {
             Ok(results) => results,
@@ -300,8 +335,8 @@ impl BatchUpload<'_> {
             let name = &self.source.name;
             self.bar.suspend(|| {
                 eprint_warning(&format!(
-                    "{name} was imported before; replaying the stored results, nothing is written; use another \
-                     `--idempotency-key` to import it again"
+                    "{name} was imported before; accepted lines are replayed, refused lines are tried again; use another \
+                     `--idempotency-key` to import all of it again"
                 ));
             });
         }

@@ -76,6 +76,8 @@ pub(super) struct BatchReport {
     /// Names in a written form.
     decoded: u64,
     progress: ProgressBar,
+    /// Lines of the sources before the current one.
+    lines_before: u64,
 }
 
 impl BatchReport {
@@ -102,7 +104,7 @@ impl BatchReport {
         });
         let counts = BatchCounts::default();
         let mut report =
-            Self { counts, file: file.transpose()?, is_csv, has_many_sources, decoded: 0, progress };
+            Self { counts, file: file.transpose()?, is_csv, has_many_sources, decoded: 0, progress, lines_before: 0 };
         if report.is_csv {
             let file = if has_many_sources { "file," } else { "" };
             report.write(
@@ -112,11 +114,17 @@ impl BatchReport {
         Ok(report)
     }
 
+    /// Begins the results of a source, after this many lines of others.
+    pub(super) const fn begin_source(&mut self, lines_before: u64) {
+        self.lines_before = lines_before;
+    }
+
     /// Records the result of one line, given as JSON.
     pub(super) fn record_result(&mut self, source: &str, json: &[u8]) -> Result<(), CliError> {
         let outcome: BatchLineResult<'_> = serde_json::from_slice(json)
             .map_err(|error| CliError::new(format!("invalid line result from the server: {error}")))?;
         self.counts.lines += 1;
+        self.progress.set_position(self.lines_before + outcome.line);
         match &*outcome.status {
             "created" => self.counts.created += 1,
             "updated" => self.counts.updated += 1,

@@ -10,9 +10,9 @@ use serde_json::{Value as Json, json};
 use tendot_registry::metadata::{BasicMetadata, KernelMetadata, MetadataFault};
 
 use super::batch_import::{DoiImportArguments, import};
-use super::{ApiConnectionArguments, ApiSession, ListArguments, ResourceKind, json_object};
+use super::{ApiConnectionArguments, ApiSession, DRY_RUN, ListArguments, ResourceKind, json_object};
 use crate::resolve::handle_input::parse_handle_input;
-use crate::terminal::{eprint_line, escape_control, is_stdio, quote_input};
+use crate::terminal::{ConfirmationArguments, eprint_line, escape_control, is_stdio, quote_input};
 use crate::{CliError, CommandStatus};
 
 /// Register, update and retire DOI names
@@ -28,7 +28,7 @@ Examples:
   tendot doi import names.csv --report report.csv
   tendot doi history 10.70000/abc
   tendot doi redact 10.70000/abc --reason 'request of a data subject'
-  tendot doi retire 10.70000/abc
+  tendot doi retire 10.70000/abc --dry-run
 
 Exit codes: 0 success, 1 not found or refused, 2 error")]
 pub(crate) struct DoiArguments {
@@ -85,16 +85,22 @@ pub(crate) enum DoiCommand {
         registration: RegistrationArguments,
     },
     /// Retire a DOI name; it becomes a tombstone and is never reassigned
+    ///
+    /// A reserved name, and a name under a test prefix, is deleted instead and can be registered again. Shows the effect and asks
+    /// for confirmation; without a terminal, `--yes` is required.
     Retire {
         /// DOI name
         #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
         name: String,
+        #[command(flatten)]
+        confirmation: ConfirmationArguments,
     },
     /// Remove personal data from the history of a DOI name (agency or operator)
     ///
     /// Removes values and metadata from all earlier states. Time, author and kind of each change stay, and the audit chain is
     /// unbroken. The current state stays, too: update it first. A retired name cannot be updated; its last state is redacted.
-    /// Backups, exports and logs of the database are not changed.
+    /// Backups, exports and logs of the database are not changed. Shows the effect and asks for confirmation; without a terminal,
+    /// `--yes` is required.
     Redact {
         /// DOI name
         #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
@@ -102,6 +108,8 @@ pub(crate) enum DoiCommand {
         /// Reason; it is public
         #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
         reason: String,
+        #[command(flatten)]
+        confirmation: ConfirmationArguments,
     },
     /// List all changes of a DOI name, oldest first
     History {
@@ -207,14 +215,32 @@ pub(crate) fn run(arguments: &DoiArguments) -> Result<CommandStatus, CliError> {
                 None,
             )
         }
-        DoiCommand::Retire { name } => {
-            let reply = session.delete(&["dois", &parse_handle_input(name)?])?;
-            session.print(ResourceKind::Doi, &reply)?;
-            eprint_line("retired; the name will not be reassigned");
-            Ok(CommandStatus::Success)
+        DoiCommand::Retire { name, confirmation } => {
+            let name = parse_handle_input(name)?;
+            let path = ["dois", &*name];
+            let planned = confirmation.confirm(|| Ok(retirement_effect(&session.plan_deletion(&path)?)))?;
+            if let Some(status) = planned {
+                return Ok(status);
+            }
+            let (status, retired) = session.delete_and_print(ResourceKind::Doi, &path)?;
+            eprint_line(if retired["state"] == DELETED {
+                "deleted; the name can be registered again"
+            } else {
+                "retired; the name will not be reassigned"
+            });
+            Ok(status)
         }
-        DoiCommand::Redact { name, reason } => {
+        DoiCommand::Redact { name, reason, confirmation } => {
             let body = json!({"name": parse_handle_input(name)?, "reason": reason});
+            let planned = confirmation.confirm(|| {
+                let planned = session.plan_creation(&["redactions"], &body)?;
+                let name = escape_control(planned["name"].as_str().unwrap_or_default());
+                let states = planned["states"].as_u64().unwrap_or_default();
+                Ok(format!("values and metadata of {states} earlier states of `{name}` will be removed for good"))
+            })?;
+            if let Some(status) = planned {
+                return Ok(status);
+            }
             session.create(&["redactions"], &[], &body, "name", |redaction| {
                 match redaction["states"].as_u64().unwrap_or_default() {
                     0 => "nothing to redact; the history has no other states".into(),
@@ -237,8 +263,21 @@ pub(crate) fn run(arguments: &DoiArguments) -> Result<CommandStatus, CliError> {
     }
 }
 
+/// State of a name that was deleted without a tombstone.
+const DELETED: &str = "deleted";
+
+/// Effect of retiring a name, from its planned state.
+fn retirement_effect(planned: &Json) -> String {
+    let name = escape_control(planned["name"].as_str().unwrap_or_default());
+    if planned["state"] == DELETED {
+        format!("`{name}` will be deleted; it can be registered again")
+    } else {
+        format!("`{name}` will become a tombstone: it returns 410 and can never be registered again")
+    }
+}
+
 const fn dry_run_query(registration: &RegistrationArguments) -> &'static [(&'static str, &'static str)] {
-    if registration.dry_run { &[("dry-run", "true")] } else { &[] }
+    if registration.dry_run { DRY_RUN } else { &[] }
 }
 
 fn registration_fields(

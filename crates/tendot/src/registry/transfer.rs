@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::{ApiConnectionArguments, ApiSession, ListArguments, ResourceKind, json_object};
 use crate::resolve::handle_input::parse_handle_input;
-use crate::terminal::escape_control;
+use crate::terminal::{ConfirmationArguments, escape_control};
 use crate::{CliError, CommandStatus};
 
 /// Transfer DOI names and prefixes between registrants
@@ -19,6 +19,7 @@ use crate::{CliError, CommandStatus};
 Examples:
   ID=$(tendot transfer create 10.70000/abc 10.70000/def --to $OTHER)
   tendot transfer create --prefix 10.70007 --to $OTHER
+  tendot transfer create --prefix 10.70007 --to $OTHER --force --dry-run
   tendot transfer list
   tendot transfer accept $ID
 
@@ -34,6 +35,8 @@ pub(crate) struct TransferArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TransferCommand {
     /// Propose a transfer of DOI names or a prefix and print its id
+    ///
+    /// With `--force` the operator transfers at once, after confirmation; without a terminal, `--yes` is required.
     Create {
         /// DOI names
         #[arg(value_name = "NAME", required_unless_present = "prefix", conflicts_with = "prefix",
@@ -48,6 +51,8 @@ pub(crate) enum TransferCommand {
         /// Transfer without acceptance (operator only)
         #[arg(long)]
         force: bool,
+        #[command(flatten)]
+        confirmation: ConfirmationArguments,
     },
     /// List your incoming and outgoing transfers
     List(ListArguments),
@@ -74,7 +79,7 @@ pub(crate) enum TransferCommand {
 pub(crate) fn run(arguments: &TransferArguments) -> Result<CommandStatus, CliError> {
     let session = ApiSession::open(&arguments.registry)?;
     match &arguments.command {
-        TransferCommand::Create { names, prefix, to, force } => {
+        TransferCommand::Create { names, prefix, to, force, confirmation } => {
             let names: Vec<_> =
                 names.iter().map(|name| parse_handle_input(name)).collect::<Result<_, _>>()?;
             let body = json_object([
@@ -83,6 +88,9 @@ pub(crate) fn run(arguments: &TransferArguments) -> Result<CommandStatus, CliErr
                 ("to", Some(to.as_str().into())),
                 ("force", Some((*force).into())),
             ]);
+            if let Some(status) = confirm_transfer(&session, &body, *force, *confirmation)? {
+                return Ok(status);
+            }
             session.create(&["transfers"], &[], &body, "id", transfer_message)
         }
         TransferCommand::List(list) => session.list(ResourceKind::Transfer, &["transfers"], &[], list.limit),
@@ -94,6 +102,40 @@ pub(crate) fn run(arguments: &TransferArguments) -> Result<CommandStatus, CliErr
             session.post_action(ResourceKind::Transfer, &["transfers", id, "decline"])
         }
     }
+}
+
+/// Asks before a forced transfer; a proposal can be withdrawn. Returns the exit status if nothing is to be written.
+pub(super) fn confirm_transfer(
+    session: &ApiSession,
+    body: &Json,
+    force: bool,
+    confirmation: ConfirmationArguments,
+) -> Result<Option<CommandStatus>, CliError> {
+    if !force && !confirmation.dry_run {
+        return Ok(None);
+    }
+    confirmation.confirm(|| Ok(transfer_effect(&session.plan_creation(&["transfers"], body)?)))
+}
+
+/// Effect of a planned transfer.
+fn transfer_effect(planned: &Json) -> String {
+    let text = |name: &str| escape_control(planned[name].as_str().unwrap_or_default());
+    let from = planned["from"].as_array().into_iter().flatten().filter_map(Json::as_str);
+    let (from, to) = (escape_control(&from.collect::<Vec<_>>().join(", ")), text("to"));
+    let is_done = planned["state"] == "done";
+    let subject = match (&planned["agency"], &planned["prefix"], planned["names"].as_array()) {
+        (Json::String(_), ..) if is_done => {
+            return format!(
+                "agency {from} will be closed for good; its registrants, prefixes and DOI names will belong to {to}"
+            );
+        }
+        (Json::String(_), ..) => return format!("the closure of agency {from} will be proposed to {to}"),
+        (_, Json::String(_), _) => format!("prefix {} with its DOI names", text("prefix")),
+        (.., Some(names)) if names.len() == 1 => "1 DOI name".into(),
+        (.., names) => format!("{} DOI names", names.map_or(0, Vec::len)),
+    };
+    let action = if is_done { "will be transferred" } else { "will be proposed for transfer" };
+    format!("{subject} {action} from {from} to {to}")
 }
 
 /// Message about a new transfer: proposed, or done at once.

@@ -24,14 +24,15 @@ use tendot_proto::{Handle, HandleError, HandleValue, ResponseCode};
 use tendot_registry::MAX_NAME_LEN;
 use value_text::{format_timestamp, format_value};
 
+use crate::registry::server_from_environment;
 use crate::key::{read_public_key_file, read_small_file, read_trust_anchors};
 use crate::terminal::{StdoutWriter, eprint_warning, escape_control, quote_input};
 use crate::{CliError, CommandStatus, runtime};
 
 /// Resolve a handle or DOI name and print its values
 ///
-/// Without `--server`, resolution starts at the root of the Handle System: it finds the service of the prefix, then queries it
-/// for the name, over UDP, then TCP, then HTTP. The published root is built in; `--root` replaces it.
+/// Without `--server` and TENDOT_SERVER, resolution starts at the root of the Handle System: it finds the service of the prefix, then
+/// queries it for the name, over UDP, then TCP, then HTTP. The published root is built in; `--root` replaces it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -48,7 +49,8 @@ pub(crate) struct ResolveArguments {
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 
-    /// Query only this server: `http(s)://…` for the JSON API, `hdl://HOST[:PORT]` for the native protocol
+    /// Query only this server: `http(s)://…` for the JSON API, `hdl://HOST[:PORT]` for the native protocol; `handle-system` begins
+    /// at the root [env: TENDOT_SERVER] [default: handle-system]
     #[arg(long, value_name = "URL", help_heading = "Connection")]
     pub(crate) server: Option<String>,
 
@@ -92,17 +94,20 @@ pub(crate) struct ResolveArguments {
     pub(crate) require_certified: bool,
 
     /// Public key of the `hdl://` server (pubkey.bin), for `--require-certified`
-    #[arg(long, value_name = "FILE", requires = "server", help_heading = "Connection")]
+    #[arg(long, value_name = "FILE", help_heading = "Connection")]
     pub(crate) server_key: Option<PathBuf>,
 
     /// Trust the certificates in this PEM file instead of the public CAs (HTTPS)
-    #[arg(long, value_name = "FILE", requires = "server", help_heading = "Connection")]
+    #[arg(long, value_name = "FILE", help_heading = "Connection")]
     pub(crate) ca_file: Option<PathBuf>,
 
     /// Print a JSON object: responseCode, handle, values, from, transport, signatures, duration_ms
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
+
+/// Value of `--server` for resolution from the root, as of the setting `upstream`.
+const HANDLE_SYSTEM: &str = "handle-system";
 
 /// Port of the native protocol (RFC 3652, 2.1).
 const HANDLE_PORT: u16 = 2641;
@@ -120,7 +125,8 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliErro
     }
     let runtime = runtime::current_thread()?;
     let started = Instant::now();
-    let Resolved { outcome, source, signatures } = match arguments.server.as_deref() {
+    let server = selected_server(arguments);
+    let Resolved { outcome, source, signatures } = match server.as_deref() {
         Some(server) if !server.starts_with("hdl://") => {
             runtime.block_on(resolve_http(server, &name, arguments))?
         }
@@ -130,9 +136,19 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliErro
         let server = source.map_or_else(|| "the server".to_owned(), |source| source.from);
         let why =
             format!("{server} is not responsible for `{}` (response code 301)", quote_input(name.as_bytes()));
-        return Err(CliError::new(why).with_hint("omit `--server` to find the responsible server"));
+        return Err(CliError::new(why).with_hint("use `--server handle-system` to find the responsible server"));
     }
     print_resolution(arguments, &name, &outcome, source.as_ref(), &signatures, started.elapsed())
+}
+
+/// Server to query: the flag, else `TENDOT_SERVER`; none to begin at the root.
+fn selected_server(arguments: &ResolveArguments) -> Option<String> {
+    let server = match (&arguments.server, &arguments.root) {
+        (Some(server), _) => Some(server.clone()),
+        (None, Some(_)) => None,
+        (None, None) => server_from_environment(),
+    };
+    server.filter(|server| !server.is_empty() && server != HANDLE_SYSTEM)
 }
 
 /// Selected values of a record, the server that answered, and the valid signatures if they are required.
@@ -291,6 +307,9 @@ fn lookup_config(
             }
             RootSites::from_addresses(&server_addresses(server)?, key.as_ref())
                 .into_direct_config(Handle::from(name))
+        }
+        (None, _) if arguments.server_key.is_some() => {
+            return Err(CliError::new("`--server-key` requires `--server hdl://HOST`"));
         }
         (None, Some(file)) => {
             let path = file.display();

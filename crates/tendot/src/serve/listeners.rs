@@ -21,9 +21,10 @@ pub(super) async fn http_listeners(
     if inherited.is_empty() {
         for (address, is_encrypted) in [(settings.http_address, false), (settings.https_address, true)] {
             let Some(address) = address else { continue };
+            let how = if is_encrypted { "`--set https.address=ADDR`" } else { "`--http ADDR`, or disable HTTP with `--http off`" };
             let socket = TcpListener::bind(address)
                 .await
-                .map_err(|error| CliError::io(format!("cannot listen on {address}"), &error))?;
+                .map_err(|error| listen_error(address, &error, how))?;
             sockets.push((socket, is_encrypted));
         }
     }
@@ -72,17 +73,17 @@ pub(super) fn native_sockets(
 }
 
 fn bind_native(address: SocketAddr) -> Result<NativeSockets, CliError> {
-    let failed = |error: io::Error| {
-        let failure = CliError::io(format!("cannot listen on {address}"), &error);
-        match error.kind() {
-            ErrorKind::AddrInUse => failure.with_hint(
-                "another handle server may be running; choose another address with `--native ADDR`, or disable the native \
-                 protocol with `--native off`",
-            ),
-            _ => failure.with_hint(
-                "choose another address with `--native ADDR`, or disable the native protocol with `--native off`",
-            ),
-        }
+    let how = "`--native ADDR`, or disable the native protocol with `--native off`";
+    NativeSockets::bind(address).map_err(|error| listen_error(address, &error, how))
+}
+
+/// Error with the flag that chooses another address.
+fn listen_error(address: SocketAddr, error: &io::Error, how: &str) -> CliError {
+    let cause = match error.kind() {
+        ErrorKind::AddrInUse => "another server may be running; ",
+        ErrorKind::PermissionDenied => "ports below 1024 need a privilege (`CAP_NET_BIND_SERVICE`); ",
+        _ => "",
     };
-    NativeSockets::bind(address).map_err(failed)
+    CliError::io(format!("cannot listen on {address}"), error)
+        .with_hint(format!("{cause}choose another address with {how}"))
 }

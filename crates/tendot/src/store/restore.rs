@@ -6,16 +6,18 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
+use tempfile::TempDir;
 use tendot_store::{LockError, RestoreError, restore};
 
 use super::migrate::migrate;
 use super::{STORE_LOCKED_HINT, StoreArguments, StoreLocation, open_error};
-use crate::terminal::{eprint_line, print_json};
+use crate::terminal::{ConfirmationArguments, eprint_line, print_json};
 use crate::{CliError, CommandStatus};
 
 /// Restore a store from a backup
 ///
-/// The backup is read and verified before anything is replaced. Stop the server first.
+/// The backup is read and verified before anything is replaced; `--dry-run` only does that. Stop the server first. Asks before an
+/// existing store is replaced (`--force`); without a terminal, `--yes` is required.
 ///
 /// For PostgreSQL, the backup is first restored to an embedded store in the directory for temporary files (`TMPDIR`), then
 /// copied to the database, which must be empty.
@@ -37,6 +39,9 @@ pub(crate) struct RestoreArguments {
     pub(crate) force: bool,
 
     #[command(flatten)]
+    pub(crate) confirmation: ConfirmationArguments,
+
+    #[command(flatten)]
     pub(crate) store: StoreArguments,
 
     /// Print a JSON object: directory, moved_to
@@ -56,6 +61,9 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandStatus, CliErro
         StoreLocation::Postgres(address) => return restore_postgres(arguments, address),
     };
     let path = arguments.file.display();
+    if let Some(status) = confirm_replacement(arguments, &directory)? {
+        return Ok(status);
+    }
     let moved_to = restore_embedded(arguments, &directory)?;
     if let Some(moved_to) = &moved_to {
         eprint_line(format_args!("moved the previous store to `{}`", moved_to.display()));
@@ -68,15 +76,53 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandStatus, CliErro
     Ok(CommandStatus::Success)
 }
 
+/// Shows what a restore would do, and asks before it replaces a store. Returns the exit status if nothing is to be written.
+fn confirm_replacement(
+    arguments: &RestoreArguments,
+    directory: &Path,
+) -> Result<Option<CommandStatus>, CliError> {
+    let RestoreArguments { force, confirmation, .. } = arguments;
+    let has_store = directory.join("data.mdb").exists();
+    if !confirmation.dry_run && (!has_store || !force) {
+        return Ok(None);
+    }
+    confirmation.confirm(|| {
+        if has_store && !force {
+            return Err(store_exists_error(&RestoreError::StoreExists { directory: directory.into() }));
+        }
+        if confirmation.dry_run {
+            restore_to_temporary_directory(arguments)?;
+        }
+        let directory = directory.display();
+        Ok(if has_store {
+            format!("the store in `{directory}` will be replaced by the backup and moved to `{directory}/old-N`")
+        } else {
+            format!("the backup will be restored to `{directory}`")
+        })
+    })
+}
+
+fn store_exists_error(error: &RestoreError) -> CliError {
+    CliError::new(error.to_string()).with_hint("use `--force` to move the existing store aside")
+}
+
+/// Restores a temporary embedded store.
+fn restore_to_temporary_directory(arguments: &RestoreArguments) -> Result<TempDir, CliError> {
+    let dir = tempfile::Builder::new()
+        .prefix("tendot-restore-")
+        .tempdir()
+        .map_err(|error| CliError::io("cannot create a temporary directory", &error))?;
+    restore_embedded(arguments, dir.path())?;
+    Ok(dir)
+}
+
 /// Restores an embedded store.
 fn restore_embedded(arguments: &RestoreArguments, directory: &Path) -> Result<Option<PathBuf>, CliError> {
     let path = arguments.file.display();
     let mut file =
         File::open(&arguments.file).map_err(|error| CliError::io(format!("cannot read `{path}`"), &error))?;
     restore(&mut file, directory, arguments.force).map_err(|error| match &error {
-        RestoreError::StoreExists { .. } => {
-            CliError::new(error.to_string()).with_hint("use `--force` to move the existing store aside")
-        }
+        RestoreError::StoreExists { .. } => store_exists_error(&error),
         RestoreError::Locked(LockError::Held { .. }) => {
             CliError::new(error.to_string()).with_hint(STORE_LOCKED_HINT)
         }
@@ -94,11 +140,11 @@ fn restore_postgres(arguments: &RestoreArguments, address: String) -> Result<Com
         return Err(CliError::new("`--force` is not supported for PostgreSQL")
             .with_hint("restore to another database or schema: `?options=-csearch_path%3DSCHEMA`"));
     }
-    let dir = tempfile::Builder::new()
-        .prefix("tendot-restore-")
-        .tempdir()
-        .map_err(|error| CliError::io("cannot create a temporary directory", &error))?;
-    restore_embedded(arguments, dir.path())?;
+    let dir = restore_to_temporary_directory(arguments)?;
+    if arguments.confirmation.dry_run {
+        eprint_line("the backup will be restored to the database; dry run, nothing was written");
+        return Ok(CommandStatus::Success);
+    }
     let source = StoreLocation::Embedded(dir.path().into());
     let copied = migrate(&source, &StoreLocation::Postgres(address), false)?;
     if copied.difference_count > 0 {

@@ -178,7 +178,7 @@ fn verify_postgres(arguments: &VerifyArguments, address: &str) -> Result<Command
     let runtime = runtime::multi_thread(2)?;
     let verified = runtime.block_on(async {
         let store = open_postgres(address, &settings).await?;
-        let bar = progress_bar(0, "{human_pos} records  {per_sec}");
+        let bar = progress_bar(0, "{human_pos} records  {rate}");
         let verified =
             store.verify(|verified| bar.set_position(verified.records + verified.tombstones)).await;
         bar.finish_and_clear();

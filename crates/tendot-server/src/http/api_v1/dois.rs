@@ -236,7 +236,7 @@ pub(crate) fn doi_path(name: &str) -> String {
 }
 
 /// Description of the query parameter `dry-run`.
-const DRY_RUN_DESCRIPTION: &str = "Dry run: validate without writing";
+pub(super) const DRY_RUN_DESCRIPTION: &str = "Dry run: validate without writing";
 
 pub(crate) fn describe() -> PathSpec {
     let get = with_paging(with_common_responses(OperationSpec::new("List the DOIs of a prefix or registrant")))

@@ -8,10 +8,11 @@ use utoipa::openapi::{HttpMethod, Required};
 
 use crate::clock::format_millis;
 use crate::http::HttpServer;
+use crate::http::api_v1::dois::DRY_RUN_DESCRIPTION;
 use crate::http::api_v1::schemas::NewRedactionForm;
 use crate::http::api_v1::{ApiRequest, ApiResult, JSON, json_reply, request_budget, with_write_responses};
 use crate::http::request::body::RequestBody;
-use crate::http::routing::operation_spec::{OperationSpec, PathSpec};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 
 /// Redaction of the history of a DOI.
 #[derive(Serialize, ToSchema)]
@@ -48,10 +49,15 @@ impl HttpServer {
     /// Handles `POST /api/v1/redactions`.
     pub(crate) async fn redact_doi(&self, request: &ApiRequest<'_>, body: RequestBody) -> ApiResult {
         let command: RedactDoi = self.read_json(body).await?;
-        let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
-        let Redaction { name, redacted_states, mark } = &outcome.output;
+        let (redaction, revision) = if request.parameters.is_set("dry-run") {
+            (self.registry.dry_run(&command, request.call(&mut request_budget())).await?, None)
+        } else {
+            let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
+            (outcome.output, outcome.revision)
+        };
+        let Redaction { name, redacted_states, mark } = &redaction;
         let json = RedactionJson { name, states: *redacted_states, mark: mark.into() };
-        Ok(json_reply(&json, outcome.revision.unwrap_or_default(), request))
+        Ok(json_reply(&json, revision.unwrap_or_default(), request))
     }
 }
 
@@ -63,6 +69,7 @@ pub(crate) fn describe() -> PathSpec {
              redaction is a change of kind `redact`, and redacted states are marked with time, author and reason. The \
              reason is public.",
         )
+        .query_param("dry-run", DRY_RUN_DESCRIPTION, text_schema())
         .request_body::<NewRedactionForm>(JSON, "DOI and reason", Required::True)
         .response(StatusCode::OK, "The redaction; `states` is 0 if there was nothing to redact")
         .json_content::<RedactionJson<'_>>(JSON);

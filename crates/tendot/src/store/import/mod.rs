@@ -24,7 +24,7 @@ use clap::Args;
 use record_editor::{EditOutcome, RecordEditor};
 use report::ImportReport;
 use source::ImportFormat;
-pub(crate) use source::ImportSource;
+pub(crate) use source::{ImportSource, unknown_format_error};
 use tendot_names::InputForm;
 use tendot_proto::record::HandleRecord;
 use tendot_store::{EmbeddedImporter, ImportBatch, ImportError, ImportSummary, PostgresImporter};

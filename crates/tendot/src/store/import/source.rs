@@ -84,9 +84,19 @@ impl ImportFormat {
             Some("csv" | "tsv") => Self::Csv,
             Some("txt") => Self::HandleBatch,
             Some("json") if is_handle_net_dump(source.peek()?) => Self::HandleNet,
-            _ => Self::Jsonl,
+            Some("" | "json" | "jsonl" | "ndjson") => Self::Jsonl,
+            _ if source.peek()?.trim_ascii_start().starts_with(b"{") => Self::Jsonl,
+            _ => return Err(unknown_format_error(path)),
         })
     }
+}
+
+/// Error for a file whose format cannot be told from its name.
+pub(crate) fn unknown_format_error(path: &Path) -> CliError {
+    let file = escape_control(&path.to_string_lossy());
+    CliError::new(format!("unknown format of `{file}`")).with_hint(
+        "set `--format`, or name the file .jsonl or .csv; `tendot extract` finds the names in any text, such as BibTeX",
+    )
 }
 
 /// True if the first member of the JSON object is one of a Handle.Net dump.

@@ -2,7 +2,7 @@
 
 use crate::support::{StoreKind, TestDir, TestServer, tests_per_store, text_output};
 
-tests_per_store!(import_of_operations);
+tests_per_store!(import_of_operations, records_imported_before_their_prefix);
 
 fn import_of_operations(store: StoreKind) {
     let (dir, env) = (TestDir::new(), store.env());
@@ -64,4 +64,34 @@ fn import_of_operations(store: StoreKind) {
     assert!(record.contains("three") && !record.contains("two"), "{record}");
     let (prefixes, _) = run(&["handle", "list"], 0, Some(&server));
     assert!(prefixes.contains("0.NA/10.5555") && !prefixes.contains("10.6666"), "{prefixes}");
+}
+
+/// A record that was imported before its prefix was allocated was created when it was imported, and keeps that time.
+fn records_imported_before_their_prefix(store: StoreKind) {
+    let (dir, env) = (TestDir::new(), store.env());
+    let server = TestServer::builder(&dir).envs(env.clone()).start();
+    assert_eq!(server.terminate(), Some(0));
+    dir.write("names.csv", "name,url\n10.70000/old,https://example.org/old\n");
+    let (code, _, stderr) = text_output(dir.tendot(&["import", "names.csv"]).envs(env.clone()));
+    assert_eq!(code, Some(0), "{stderr}");
+    let server = TestServer::builder(&dir).envs(env).start();
+    let run = |arguments: &[&str]| {
+        let mut command = dir.tendot(arguments);
+        command.env("TENDOT_SERVER", server.url()).env("TENDOT_TOKEN", server.token());
+        let (code, stdout, stderr) = text_output(&mut command);
+        assert_eq!(code, Some(0), "{arguments:?}: {stderr}");
+        stdout.trim_end().to_owned()
+    };
+    run(&["agency", "create", "LIB", "The library"]);
+    let registrant = run(&["registrant", "create", "--agency", "LIB", "Press"]);
+    run(&["prefix", "create", "--registrant", &registrant, "10.70000"]);
+    let created = || {
+        let shown: serde_json::Value =
+            serde_json::from_str(&run(&["doi", "show", "10.70000/old", "--json"])).unwrap();
+        shown["created"].as_str().unwrap().to_owned()
+    };
+    let imported = created();
+    assert!(imported.starts_with("20"), "{imported}");
+    run(&["doi", "update", "10.70000/old", "--url", "https://example.org/new"]);
+    assert_eq!(created(), imported);
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{TestRegistry, normalize};
 use crate::support::{StoreKind, tests_per_store};
 
-tests_per_store!(dois, metadata_from_flags);
+tests_per_store!(dois, metadata_from_flags, irreversible_commands_ask);
 
 const METADATA: &str = r#"{"primaryReferentType":"Creation","referentCreation":{
     "name":[{"value":"Self-organized criticality","type":"Title","primaryLanguage":"en"}],"structuralType":"Digital",
@@ -125,7 +125,7 @@ fn transfer_and_list(registry: &TestRegistry) {
 }
 
 fn retire(registry: &TestRegistry) {
-    let retired = registry.run(&["doi", "retire", "10.70000/soc"]);
+    let retired = registry.run(&["doi", "retire", "10.70000/soc", "--yes"]);
     assert!(String::from_utf8_lossy(&retired.stdout).contains("\n  state       tombstone\n"), "{retired:?}");
     assert_eq!(String::from_utf8_lossy(&retired.stderr), "retired; the name will not be reassigned\n");
     registry.run_error(&["doi", "update", "10.70000/soc", "--url", "https://example.org/"], 1, "(retired)");
@@ -169,4 +169,55 @@ fn metadata_from_flags(store: StoreKind) {
     assert!(stderr.contains("missing creator (invalid-metadata)") && stderr.contains("1 created,"), "{stderr}");
     let table = registry.json(&["doi", "show", "10.70000/t#"]);
     assert_eq!(table[0]["metadata"]["referentCreation"]["principalAgent"][1]["name"]["value"], "B");
+}
+
+/// Without a terminal, an irreversible command needs `--yes`; `--dry-run` shows the effect. Nothing is written before.
+fn irreversible_commands_ask(store: StoreKind) {
+    let registry = TestRegistry::start(store);
+    let shop = registry.run_ok(&["registrant", "create", "--agency", "LIB", "Shop"]);
+    registry.run_ok(&["agency", "create", "MUS", "Museum"]);
+    registry.run_ok(&["doi", "create", "10.70000/a", "--url", "https://example.org/a"]);
+    registry.run_ok(&["doi", "create", "10.70000/draft", "--reserve"]);
+    registry.run_ok(&["doi", "update", "10.70000/a", "--url", "https://example.org/b"]);
+    let commands: [(&[&str], &str, &str); 5] = [
+        (&["doi", "retire", "10.70000/a"], "`10.70000/a` will become a tombstone", "retired; the name will not be"),
+        (&["doi", "retire", "10.70000/draft"], "can be registered again", "deleted; the name can be registered again"),
+        (&["doi", "redact", "10.70000/a", "--reason", "r"], "of 1 earlier states of `10.70000/a`", "redacted"),
+        (
+            &["transfer", "create", "--prefix", "10.70000", "--to", &shop, "--force"],
+            "prefix 10.70000 with its DOI names will be transferred from",
+            "transferred to",
+        ),
+        (
+            &["agency", "close", "LIB", "--successor", "MUS", "--force"],
+            "agency LIB will be closed for good",
+            "agency LIB closed",
+        ),
+    ];
+    let state = || {
+        let names = registry.json(&["doi", "list"]);
+        let owners = registry.json(&["prefix", "list"]);
+        (names, owners, registry.json(&["doi", "history", "10.70000/a"]), registry.json(&["agency", "show", "LIB"]))
+    };
+    let before = state();
+    for (command, effect, _) in commands {
+        registry.run_error(command, 2, effect);
+        registry.run_error(command, 2, "hint: use `--yes` to confirm, or `--dry-run` to see the effect");
+        let dry_run = registry.run(&[command, &["--dry-run", "--yes"]].concat());
+        let stderr = String::from_utf8_lossy(&dry_run.stderr);
+        assert!(stderr.contains(effect) && stderr.ends_with("; dry run, nothing was written\n"), "{stderr}");
+        assert_eq!(dry_run.status.code(), Some(0), "{command:?}");
+    }
+    assert_eq!(state(), before);
+    // A proposal can be withdrawn: it does not ask, but can be tried.
+    let propose = ["agency", "close", "LIB", "--successor", "MUS"];
+    let dry_run = registry.run(&[&propose[..], &["--dry-run"]].concat());
+    assert!(String::from_utf8_lossy(&dry_run.stderr).starts_with("the closure of agency LIB will be proposed to MUS;"));
+    assert!(registry.json(&["transfer", "list"]).is_empty());
+    for (command, _, done) in [commands[2], commands[1], commands[0], commands[3], commands[4]] {
+        let executed = registry.run(&[command, &["--yes"]].concat());
+        let stderr = String::from_utf8_lossy(&executed.stderr);
+        assert!(stderr.contains(done) && executed.status.success(), "{command:?}: {stderr}");
+    }
+    assert_eq!(registry.run_ok(&["doi", "create", "10.70000/draft", "--reserve"]), "10.70000/draft");
 }

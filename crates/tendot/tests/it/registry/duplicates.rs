@@ -30,7 +30,7 @@ fn duplicate_metadata(store: StoreKind) {
 
     // After a transfer the index has the names under the previous registrant, until it is rebuilt.
     let other = registry.run_ok(&["registrant", "create", "--agency", "LIB", "Other"]);
-    registry.run_ok(&["transfer", "create", "--prefix", "10.70000", "--to", &other, "--force"]);
+    registry.run_ok(&["transfer", "create", "--prefix", "10.70000", "--to", &other, "--force", "--yes"]);
     let TestRegistry { server, dir, .. } = registry;
     drop(server);
     let verify = |expected: &str| {

@@ -110,10 +110,10 @@ fn transfer_and_close(registry: &TestRegistry) {
     let transfer = registry.run_ok(&["transfer", "create", "--prefix", "10.71000", "--to", press]);
     assert_eq!(registry.json(&["transfer", "list"])[0]["state"], "proposed");
     assert_eq!(registry.json(&["transfer", "decline", &transfer])[0]["state"], "declined");
-    registry.run_ok(&["transfer", "create", "--prefix", "10.71000", "--to", press, "--force"]);
+    registry.run_ok(&["transfer", "create", "--prefix", "10.71000", "--to", press, "--force", "--yes"]);
     assert_eq!(registry.json(&["prefix", "show", "10.71000"])[0]["registrant"], press);
 
-    let closed = registry.run(&["agency", "close", "LIB", "--successor", "MUS", "--force"]);
+    let closed = registry.run(&["agency", "close", "LIB", "--successor", "MUS", "--force", "--yes"]);
     let message = "agency LIB closed; its registrants, prefixes and DOI names now belong to MUS\n";
     assert_eq!(String::from_utf8_lossy(&closed.stderr), message);
     let agency = registry.json(&["agency", "show", "LIB"]).remove(0);
@@ -133,7 +133,7 @@ fn agency_closed_by_consent(store: StoreKind) {
         registry.command(arguments).env("TENDOT_TOKEN", token).output().unwrap()
     };
     let close = ["agency", "close", "LIB", "--successor", "MUS"];
-    let forced = [&close[..], &["--force"]].concat();
+    let forced = [&close[..], &["--force", "--yes"]].concat();
     check_error(&with(&lib, &forced), 2, "only the operator can force a transfer", &forced);
     check_error(&with(&mus, &close), 2, "(forbidden)", &close);
     let propose = || {

@@ -58,11 +58,11 @@ fn statement_116_redaction_of_a_history(store: StoreKind) {
     registry.run_ok(&["doi", "update", "10.70000/a", "--value", "3:EMAIL:office@example.org"]);
     let before: Json = serde_json::from_str(&get("/api/v1/history/10.70000/a")).unwrap();
     assert!(!is_clean(&before.to_string()));
-    let redact = ["doi", "redact", "10.70000/a", "--reason", "request 17"];
+    let redact = ["doi", "redact", "10.70000/a", "--reason", "request 17", "--yes"];
     check_error(&with(&press, &redact), 2, "(forbidden)", &redact);
     let anonymous = registry.command(&redact).env_remove("TENDOT_TOKEN").output().unwrap();
     check_error(&anonymous, 2, "authentication required", &redact);
-    registry.run_error(&["doi", "redact", "10.70000/none", "--reason", "x"], 1, "(not-found)");
+    registry.run_error(&["doi", "redact", "10.70000/none", "--reason", "x", "--yes"], 1, "(not-found)");
     let done = with(&agency, &redact);
     assert_eq!(String::from_utf8_lossy(&done.stderr), "2 states redacted; copies in backups remain\n");
 
@@ -105,9 +105,9 @@ fn statement_116_redaction_of_a_history(store: StoreKind) {
 
     // The last state of a retired name is redacted, because it cannot be updated.
     create("10.70000/gone");
-    registry.run_ok(&["doi", "retire", "10.70000/gone"]);
+    registry.run_ok(&["doi", "retire", "10.70000/gone", "--yes"]);
     let retired = registry.json(&["doi", "show", "10.70000/gone"])[0]["retired"].clone();
-    registry.run_ok(&["doi", "redact", "10.70000/gone", "--reason", "request 18"]);
+    registry.run_ok(&["doi", "redact", "10.70000/gone", "--reason", "request 18", "--yes"]);
     let shown = registry.json(&["doi", "show", "10.70000/gone"]).remove(0);
     assert!(is_clean(&shown.to_string()), "{shown}");
     assert_eq!((&shown["state"], &shown["retired"]), (&json!("tombstone"), &retired));
@@ -115,8 +115,8 @@ fn statement_116_redaction_of_a_history(store: StoreKind) {
     assert!(is_clean(&get("/10.70000/gone")) && is_clean(&get("/api/v1/metadata/10.70000/gone")));
     // A deleted name has a history, too.
     registry.run_ok(&["doi", "create", "10.70000/draft", "--reserve", "--metadata", "person.json"]);
-    registry.run_ok(&["doi", "retire", "10.70000/draft"]);
-    registry.run_ok(&["doi", "redact", "10.70000/draft", "--reason", "request 19"]);
+    registry.run_ok(&["doi", "retire", "10.70000/draft", "--yes"]);
+    registry.run_ok(&["doi", "redact", "10.70000/draft", "--reason", "request 19", "--yes"]);
     let history = HttpRequest::new("GET", "/api/v1/history/10.70000/draft").bearer(&registry.token);
     assert!(is_clean(&history.send(registry.server.address()).text()));
 

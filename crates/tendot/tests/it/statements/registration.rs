@@ -135,7 +135,7 @@ fn statement_142_control_characters_are_refused(registry: &TestRegistry) {
 
 fn statement_126_never_given_again(registry: &TestRegistry) {
     registry.create("10.123/gone");
-    registry.run_ok(&["doi", "retire", "10.123/gone"]);
+    registry.run_ok(&["doi", "retire", "10.123/gone", "--yes"]);
     let again = ["doi", "create", "10.123/GONE", "--url", "https://example.org/y"];
     registry.check_refused(&registry.operator, &again, "error: ");
     assert_eq!(registry.server.get("/10.123/gone").status, 410);

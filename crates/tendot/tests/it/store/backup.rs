@@ -28,10 +28,17 @@ fn backups_are_restored() {
     let refused = store.run(&["restore", backup]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(stderr(&refused).contains("hint: use `--force` to move"), "{}", stderr(&refused));
+    let unconfirmed = store.run(&["restore", "--force", backup]);
+    assert_eq!(unconfirmed.status.code(), Some(2));
+    assert!(stderr(&unconfirmed).contains("error: confirmation required: the store in"), "{}", stderr(&unconfirmed));
+    let tried = store.run(&["restore", "--force", "--dry-run", backup]);
+    assert_eq!(tried.status.code(), Some(0), "{}", stderr(&tried));
+    assert!(stderr(&tried).ends_with("old-N`; dry run, nothing was written\n"), "{}", stderr(&tried));
+    assert!(fs::read_dir(store.dir.file("data")).unwrap().all(|entry| entry.unwrap().file_name() != "old-1"));
     let more = store.dir.write("more.jsonl", "{\"handle\":\"10.1000/more\",\"values\":[]}");
     store.import(&[&more], 0);
     let summary: Json =
-        serde_json::from_slice(&store.run_ok(&["restore", "--force", "--json", backup])).unwrap();
+        serde_json::from_slice(&store.run_ok(&["restore", "--force", "--yes", "--json", backup])).unwrap();
     assert!(store.run_ok(&["export"]) == exported);
     store.run_ok(&["verify"]);
     assert_eq!(mode(&store.dir.file("data/data.mdb")), 0o600);
@@ -57,7 +64,7 @@ fn backups_are_restored() {
         (Vec::new(), "not a tendot backup"),
     ] {
         let damaged = other_store.dir.write("damaged", damaged);
-        let output = other_store.run(&["restore", "--force", &damaged]);
+        let output = other_store.run(&["restore", "--force", "--yes", &damaged]);
         assert_eq!(output.status.code(), Some(2));
         assert!(stderr(&output).contains(reason), "{}", stderr(&output));
         assert!(other_store.run_ok(&["export"]) == exported);

@@ -357,12 +357,12 @@ fn command_errors() {
     store.import(&["--no-home", &good], 0);
     let holder = EmbeddedStore::open(&store.dir.file("data")).unwrap();
     check(&["import", &good], "\nhint: stop the server or other process");
-    check(&["restore", "--force", &good], "not a tendot backup");
+    check(&["restore", "--force", "--yes", &good], "not a tendot backup");
     store.run_ok(&["export"]);
     store.run_ok(&["verify"]);
     let backup = store.dir.file("backup");
     store.run_ok(&["backup", backup.to_str().unwrap()]);
-    check(&["restore", "--force", backup.to_str().unwrap()], "\nhint: stop the server or other process");
+    check(&["restore", "--force", "--yes", backup.to_str().unwrap()], "\nhint: stop the server or other process");
     drop(holder);
 
     for url in ["postgres:///x", "memory:", "ftp:x"] {

@@ -143,7 +143,8 @@ pub(crate) fn describe() -> PathSpec {
             "One registration per line, as NDJSON or as CSV; existing DOIs are updated. The first row of CSV names the \
              columns: name, prefix, url, state, and metadata (JSON) or title, creator (several separated by `;`), date and \
              type; fields are separated by commas, semicolons or tabs. Each non-empty line gets a result line, in order, when it is durable; a refused line does \
-             not affect others. With `Idempotency-Key`, resending an interrupted batch resumes it, for 24 hours. A dry run \
+             not affect others. With `Idempotency-Key`, resending a batch resumes or replays it, for 24 hours; a refused line is \
+             tried again, unless its name has been changed since the batch began. A dry run \
              validates groups of up to 1,000 lines independently.",
         )
         .query_param("dry-run", "Dry run: validate without writing", text_schema())
@@ -155,7 +156,7 @@ pub(crate) fn describe() -> PathSpec {
         )
         .response(StatusCode::OK, "Result of each line")
         .json_content::<BatchLineForm>(NDJSON)
-        .response_header("Idempotency-Replayed", "`true` if all lines were replayed");
+        .response_header("Idempotency-Replayed", "`true` if the batch was complete before: accepted lines are replayed");
     let post = post.problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Neither NDJSON nor CSV");
     PathSpec::single(HttpMethod::Post, post)
 }

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::{HttpMethod, Required, Schema};
 
 use crate::http::HttpServer;
+use crate::http::api_v1::dois::DRY_RUN_DESCRIPTION;
 use crate::http::api_v1::schemas::NewTransferForm;
 use crate::http::api_v1::{
     ApiRequest, ApiResult, JSON, ListItem, ListJson, created_reply, format_millis, json_reply, list_reply,
@@ -134,6 +135,10 @@ impl HttpServer {
         };
         let command =
             ProposeTransfer { subject, to: proposal.to, force: proposal.force, random_bytes: random_bytes() };
+        if request.parameters.is_set("dry-run") {
+            let planned = self.registry.dry_run(&command, request.call(&mut request_budget())).await?;
+            return Ok(json_reply(&TransferJson::from(&planned), 0, request));
+        }
         let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
         let path = format!("/api/v1/transfers/{}", outcome.output.id);
         let created = TransferJson::at_time(&outcome.output, request.now_ms);
@@ -164,11 +169,14 @@ pub(crate) fn describe() -> PathSpec {
             "Names or a prefix to another registrant, or everything of an agency to another agency, which closes the first. \
              Takes effect when the recipient accepts, or immediately if the operator forces it. The names do not change.",
         )
+        .query_param("dry-run", DRY_RUN_DESCRIPTION, text_schema())
         .request_body::<NewTransferForm>(JSON, "Subject and recipient", Required::True)
         .response(StatusCode::CREATED, "The transfer, `proposed` or `done`")
         .json_content::<TransferJson<'_>>(JSON)
         .response_header("Location", "URL of the transfer")
-        .response_header("ETag", "Revision");
+        .response_header("ETag", "Revision")
+        .response(StatusCode::OK, "Dry run: the transfer as it would be")
+        .json_content::<TransferJson<'_>>(JSON);
     PathSpec::readable(get).with_method(HttpMethod::Post, post)
 }
 
