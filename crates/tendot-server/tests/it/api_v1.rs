@@ -714,7 +714,7 @@ fn unknown_query_parameters(client: &ApiClient) {
         let refused = client.check(method, path, TOKEN, body, (400, "unknown-parameter"));
         assert_eq!(refused["hint"], hint, "{path}: {refused}");
     };
-    let filters = "query parameters of this operation: `prefix`, `registrant`, `after`, `limit`";
+    let filters = "query parameters of this operation: `after`, `limit`, `prefix`, `registrant`";
     check("GET", "/dois?query=x", &Json::Null, filters);
     check("GET", "/dois?limit=1&prefx=10.70000", &Json::Null, "did you mean `prefix`?");
     check("GET", "/changes?limits=1", &Json::Null, "did you mean `limit`?");

@@ -328,7 +328,7 @@ fn csv_batches(client: &ApiClient) {
     ];
     assert_eq!(results, expected, "{response:?}");
     let response =
-        client.send("POST", "/api/v1/dois/batch", TOKEN, &["Content-Type: text/csv"], b"name,title\n");
+        client.send("POST", "/api/v1/dois/batch", TOKEN, &["Content-Type: text/csv"], b"name,target\n");
     assert_eq!(response.status, 400);
 }
 

@@ -100,7 +100,7 @@ fn over_tls(store: StoreKind) {
         "--ca-file",
         "certificate.pem",
     ]);
-    registry.run_ok(&["prefix", "create", "--registrant", &press, "--ca-file", "certificate.pem"]);
+    registry.run_ok(&["prefix", "create", "--registrant", &press, "--test", "--ca-file", "certificate.pem"]);
     registry.dir.write("names.csv", generate_batch(500, "csv"));
     let imported = registry.run(&["doi", "import", "names.csv", "--ca-file", "certificate.pem"]);
     let stderr = String::from_utf8_lossy(&imported.stderr);
