@@ -24,6 +24,7 @@ over_all_stores!(
     audit_f8_revocation_lists_proposals,
     audit_f12_log_names_token_and_client,
     unknown_query_parameters,
+    token_over_an_untrusted_proxy,
 );
 
 /// A registrant's token creates another, which expires with it and is revoked with it.
@@ -724,4 +725,16 @@ fn unknown_query_parameters(client: &ApiClient) {
     check("DELETE", "/dois/10.70000/q?force", &Json::Null, "query parameters of this operation: `dry-run`");
     client.check("GET", "/dois/10.70000/q", "", &Json::Null, (404, "not-found"));
     client.check("POST", "/dois?dry-run", TOKEN, &body, (200, ""));
+}
+
+/// A token that came in clear text through a proxy that is not trusted is ignored; the error says so, and what to set.
+fn token_over_an_untrusted_proxy(client: &ApiClient) {
+    let body = json!({"code": "C", "name": "C"});
+    for header in ["X-Forwarded-For: 203.0.113.7", "Forwarded: for=203.0.113.7", "Via: 1.1 proxy"] {
+        let refused = client.json("POST", "/agencies", TOKEN, &[header], &body);
+        assert_eq!((refused.status, refused.json["code"].as_str()), (403, Some("insecure-transport")), "{header}");
+        assert!(refused.json["detail"].as_str().unwrap().contains("a proxy that is not trusted"), "{header}");
+        assert!(refused.json["hint"].as_str().unwrap().contains("`http.trusted_proxies`"), "{header}");
+    }
+    assert_eq!(client.json("POST", "/agencies", TOKEN, &[], &body).status, 201);
 }

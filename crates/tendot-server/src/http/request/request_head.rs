@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use http::{HeaderMap, Version, header};
 
 use crate::http::authentication::AuthenticationCell;
+use crate::http::request::query::QueryParams;
 
 /// Head of a request: query, headers, HTTP version and client facts.
 #[derive(Clone, Copy, Debug)]
@@ -34,5 +35,7 @@ pub(crate) struct RequestHead<'a> {
 pub(crate) fn tolerates_stale(request: &RequestHead<'_>) -> bool {
     let has_credentials =
         request.headers.contains_key(header::AUTHORIZATION) || request.certificate.is_some();
-    !has_credentials && !request.query.is_some_and(|query| query.contains("auth"))
+    let is_authoritative = request.query.is_some()
+        && QueryParams::parse(request.query).is_ok_and(|parameters| parameters.has("auth"));
+    !has_credentials && !is_authoritative
 }

@@ -65,8 +65,8 @@ error_codes! {
         "credentials missing, unknown, revoked or expired",
         "send `Authorization: Bearer TOKEN` with a valid token";
     INSECURE_TRANSPORT = "insecure-transport", [403],
-        "credentials are required, but not accepted on this connection: plain HTTP, or a cross-site request",
-        "use TLS; for a proxy, set `http.trusted_proxies` on the server";
+        "credentials are required, but ignored on this connection: plain HTTP, a proxy that is not trusted or did not report HTTPS, or a cross-site request",
+        "use TLS; for a proxy, set `http.trusted_proxies` on the server and let it send `X-Forwarded-Proto: https`";
     CROSS_ORIGIN = "cross-origin", [403],
         "a change with a password came from a page of another origin",
         "send the change from a page of this server or from a program, or use an API token";

@@ -268,15 +268,22 @@ pub(crate) fn authentication_failed(error: AuthenticationError, accepts_credenti
 
 /// Problem for missing or invalid credentials.
 fn unauthenticated(accepts_credentials: bool, detail: String) -> Box<Problem<'static>> {
-    let (status, code) = unauthenticated_status(accepts_credentials);
-    problem(status, code, detail)
+    for_connection(problem(StatusCode::UNAUTHORIZED, codes::UNAUTHENTICATED, detail), accepts_credentials)
 }
+
+/// What is wrong with a connection on which credentials were ignored, and what to do.
+const INSECURE_TRANSPORT_DETAIL: &str = "Authentication is required, but credentials are ignored on this connection: it is plain HTTP, \
+                                         a proxy that is not trusted or did not report HTTPS, or a cross-site request.";
+const INSECURE_TRANSPORT_HINT: &str = "use HTTPS; behind a proxy, list its address in `http.trusted_proxies` and let it send \
+                                       `X-Forwarded-Proto: https`";
 
 /// Problem as it is sent on this connection: where credentials are not accepted, 401 becomes 403.
 pub(crate) fn for_connection(problem: Box<Problem<'_>>, accepts_credentials: bool) -> Box<Problem<'_>> {
     if problem.status() == StatusCode::UNAUTHORIZED && !accepts_credentials {
         let (status, code) = unauthenticated_status(accepts_credentials);
-        problem.with_status(status).with_code(code)
+        let mut problem = problem.with_status(status).with_code(code).hint(INSECURE_TRANSPORT_HINT);
+        problem.detail = INSECURE_TRANSPORT_DETAIL.into();
+        problem
     } else {
         problem
     }
