@@ -27,7 +27,7 @@ use tendot_store::{Edit, Precondition, RecordStatus, StoredRecord};
 use crate::authorization::{Claimant, Requirement, has_admin};
 use crate::call::handle_timestamp;
 use crate::command::{CommitPlanner, PlannedCommit};
-use crate::party::{Scope, encode};
+use crate::party::Scope;
 use crate::registration::{Registration, is_reserved};
 use crate::rules::Rules;
 use crate::{CallContext, Error, Registry};
@@ -284,7 +284,7 @@ impl Rules {
         if !is_stored && self.prefix_record(prefix, budget).await?.is_none() {
             return Ok(Edit::Put { name, values, precondition });
         }
-        let registration = encode(&Registration { updated_ms: now_ms, ..registration });
+        let registration = Registration { updated_ms: now_ms, ..registration }.to_bytes();
         Ok(Edit::Register { name, values, registration, precondition })
     }
 

@@ -77,8 +77,13 @@ pub(crate) fn encode(object: &impl Serialize) -> Box<[u8]> {
 
 /// Deserializes an object from its record.
 pub(crate) fn decode<T: DeserializeOwned>(entry: &StoredRecord) -> Result<T, Error> {
-    serde_json::from_slice(&entry.registration).map_err(|error| {
-        StoreError::Corrupt { detail: format!("corrupt registration of `{}`: {error}", entry.name) }.into()
+    decode_json(&entry.name, &entry.registration)
+}
+
+/// Deserializes JSON of the record with this name.
+pub(crate) fn decode_json<T: DeserializeOwned>(name: &str, json: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(json).map_err(|error| {
+        StoreError::Corrupt { detail: format!("corrupt registration of `{name}`: {error}") }.into()
     })
 }
 

@@ -9,7 +9,6 @@ use tendot_store::{Edit, Precondition, RecordStatus, StoredRecord};
 use super::record::URL_INDEX;
 use crate::authorization::is_admin_value;
 use crate::handle_write::{is_same_value, set_timestamps};
-use crate::party::encode;
 use crate::prefix::{ADMIN_INDEX, PrefixAllocation, admin_group_value, free_index};
 use crate::registration::{MetadataIssue, Registration, RegistrationRequest, RegistrationState};
 use crate::validate::{check_indexes, check_record, check_targets, check_value};
@@ -121,7 +120,7 @@ pub(crate) fn build(
         revision: 0,
         status: RecordStatus::Live,
         values,
-        registration: encode(&registration),
+        registration: registration.to_bytes(),
     };
     Ok(if existing.is_some() {
         RecordChange::Updated(entry, registration)

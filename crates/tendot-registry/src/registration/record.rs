@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tendot_names::InputForm;
 use tendot_proto::{Budget, HandleValue};
-use tendot_store::{EditKind, HistoryEntry, HistoryOrder, NameKey, RecordStatus, Store, StoredRecord};
+use tendot_store::{
+    EditKind, HistoryEntry, HistoryOrder, NameKey, RecordStatus, Store, StoreError, StoredRecord,
+};
 
 use crate::authorization::Principal;
 use crate::metadata::{CitationSummary, KernelMetadata, MetadataFormat, RegistryFields};
@@ -13,10 +15,7 @@ use crate::prefix::Prefix;
 use crate::rules::RecordReader;
 use crate::{CallContext, Error, Registry, RegistryError, WriteWarning, cost, party};
 
-/// Registration of a DOI as stored beside its values. The state is serialized first, metadata last.
-///
-/// Both positions are part of the stored format: [`is_reserved`] and [`has_metadata`] look at the first bytes without
-/// parsing.
+/// Registration of a DOI as stored beside its values: a tag, then JSON.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Registration {
     pub(crate) state: RegistrationState,
@@ -54,21 +53,29 @@ pub struct MetadataIssue {
     pub time_ms: u64,
 }
 
-/// Start of the JSON of a reserved registration.
-const RESERVED_JSON_START: &[u8] = br#"{"state":"reserved""#;
+/// First byte of a stored registration: bits over this base, for what is decided without parsing. No JSON begins with it.
+const TAG_BASE: u8 = b'@';
+
+/// Bit of the tag: the name is reserved.
+const TAG_RESERVED: u8 = 1;
+
+/// Bit of the tag: the name has metadata.
+const TAG_METADATA: u8 = 2;
+
+/// Tag of a record with a registration.
+fn tag_of(entry: &StoredRecord) -> Option<u8> {
+    let all = TAG_BASE | TAG_RESERVED | TAG_METADATA;
+    entry.registration.first().copied().filter(|tag| (TAG_BASE..=all).contains(tag))
+}
 
 /// Whether a name is reserved and does not resolve yet.
 pub fn is_reserved(entry: &StoredRecord) -> bool {
-    entry.registration.starts_with(RESERVED_JSON_START)
+    tag_of(entry).is_some_and(|tag| tag & TAG_RESERVED != 0)
 }
 
-/// Whether a name has metadata, from the first bytes of its registration: metadata comes last, and the fields before it are
-/// short.
+/// Whether a name has metadata.
 pub(crate) fn has_metadata(entry: &StoredRecord) -> bool {
-    const MAX_BYTES_BEFORE_METADATA: usize = 256;
-    let json = &*entry.registration;
-    let start = json.get(..MAX_BYTES_BEFORE_METADATA).unwrap_or(json);
-    start.starts_with(br#"{"state":"#) && memchr::memmem::find(start, br#","metadata":{"#).is_some()
+    tag_of(entry).is_some_and(|tag| tag & TAG_METADATA != 0)
 }
 
 /// DOI with its values and registration, as the caller may see it.
@@ -184,6 +191,14 @@ impl Registration {
         self.owner.as_deref().unwrap_or(&prefix.registrant)
     }
 
+    /// Stored form: tag and JSON.
+    pub(crate) fn to_bytes(&self) -> Box<[u8]> {
+        let is_reserved = self.state == RegistrationState::Reserved;
+        let reserved = if is_reserved { TAG_RESERVED } else { 0 };
+        let metadata = if self.metadata.is_some() { TAG_METADATA } else { 0 };
+        [&[TAG_BASE | reserved | metadata], &*party::encode(self)].concat().into()
+    }
+
     /// Whether the name is hidden from a principal: reserved names look as if they did not exist.
     pub(crate) fn is_hidden_from(&self, principal: &Principal, prefix: &str, owner: &Registrant) -> bool {
         self.state == RegistrationState::Reserved && !principal.can_read_under(prefix, owner)
@@ -191,8 +206,12 @@ impl Registration {
 
     /// Registration of a record. For records created by other means it is derived from the timestamps of the values.
     pub(crate) fn of_record(entry: &StoredRecord) -> Result<Self, Error> {
-        if !entry.registration.is_empty() {
-            return party::decode(entry);
+        if let Some((_, json)) = entry.registration.split_first() {
+            if tag_of(entry).is_none() {
+                let detail = format!("corrupt registration of `{}`: no tag", entry.name);
+                return Err(StoreError::Corrupt { detail }.into());
+            }
+            return party::decode_json(&entry.name, json);
         }
         // A timestamp of 0 is unknown.
         let timestamps = entry.values.iter().map(|value| value.timestamp).filter(|timestamp| *timestamp > 0);
@@ -323,7 +342,7 @@ pub(crate) fn owned_name_key(registrant: &str, name: &str) -> Result<Vec<u8>, Er
 mod tests {
     use super::*;
 
-    /// The positions of state and metadata are part of the stored format, even with the longest other fields.
+    /// State and metadata are in the tag, whatever the JSON looks like; other objects have none.
     #[test]
     fn state_and_metadata_are_found_without_parsing() {
         for (state, metadata, owner_len) in [
@@ -345,10 +364,15 @@ mod tests {
                 revision: 1,
                 status: RecordStatus::Live,
                 values: Vec::new(),
-                registration: party::encode(&registration),
+                registration: registration.to_bytes(),
             };
             assert_eq!(is_reserved(&entry), state == RegistrationState::Reserved, "{registration:?}");
             assert_eq!(has_metadata(&entry), metadata.is_some(), "{registration:?}");
+            let decoded = Registration::of_record(&entry).unwrap();
+            assert_eq!((decoded.state, decoded.metadata.is_some()), (state, metadata.is_some()));
+            let json = br#"{"state":"reserved","metadata":{"a":1}}"#;
+            let other = StoredRecord { registration: json[..].into(), ..entry };
+            assert!(!is_reserved(&other) && !has_metadata(&other) && Registration::of_record(&other).is_err());
         }
     }
 }

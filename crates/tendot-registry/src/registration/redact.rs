@@ -9,7 +9,7 @@ use crate::authorization::Principal;
 use crate::call::handle_timestamp;
 use crate::command::CommandPlan;
 use crate::command::sealed::CommandPlanner;
-use crate::party::{Scope, encode};
+use crate::party::Scope;
 use crate::prefix::AllocationCache;
 use crate::registration::{Registration, has_metadata};
 use crate::rules::Rules;
@@ -174,5 +174,5 @@ fn redacted_registration(state: &StoredRecord) -> Result<Box<[u8]>, RegistryErro
         return Ok(Box::default());
     }
     let registration = Registration::of_record(state)?;
-    Ok(encode(&Registration { issue: None, metadata: None, ..registration }))
+    Ok(Registration { issue: None, metadata: None, ..registration }.to_bytes())
 }

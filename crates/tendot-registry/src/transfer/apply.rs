@@ -9,7 +9,7 @@ use super::{MAX_TRANSFER_NAMES, TransferSubject};
 use crate::authorization::Principal;
 use crate::call::handle_timestamp;
 use crate::party::{
-    Agency, AgencyClosure, Registrant, RegistryObjectKind, Scope, Versioned, decode, encode, put_edit,
+    Agency, AgencyClosure, Registrant, RegistryObjectKind, Scope, Versioned, decode, put_edit,
     touch_holdings,
 };
 use crate::prefix::{AllocationCache, GROUP_INDEX, Prefix, PrefixAllocation, admin_group_value};
@@ -249,7 +249,7 @@ fn name_transfer_edits(
     values.sort_by_key(|value| value.index);
     let owner = (!is_to_holder).then(|| to.id.clone());
     let from = registration.owner.clone();
-    let registration = encode(&Registration { owner, updated_ms: now_ms, ..registration });
+    let registration = Registration { owner, updated_ms: now_ms, ..registration }.to_bytes();
     let (name, expect) = (entry.name.clone(), Precondition::AtRevision(entry.revision));
     let mut edits = vec![Edit::Register { name, values, registration, precondition: expect }];
     if let Some(from) = from {

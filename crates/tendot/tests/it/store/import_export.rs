@@ -291,8 +291,8 @@ fn registry_records_are_not_exported() {
     };
     let edits = vec![
         register("0.TENDOT/agency/A", "{}"),
-        register("10.1000/reserved", r#"{"state":"reserved","created":0,"updated":0}"#),
-        register("10.1000/registered", r#"{"state":"registered","created":0,"updated":0}"#),
+        register("10.1000/reserved", r#"A{"state":"reserved","created":0,"updated":0}"#),
+        register("10.1000/registered", r#"@{"state":"registered","created":0,"updated":0}"#),
     ];
     let commit = embedded.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits });
     block_on(commit).unwrap();
