@@ -79,8 +79,11 @@ impl JournalChunk {
         outcomes: &[BatchLineOutcome],
         render: impl Fn(&[BatchLineOutcome]) -> Bytes,
     ) -> Self {
-        let mut results: Vec<Bytes> =
-            self.results.split_inclusive(|byte| *byte == b'\n').map(|line| self.results.slice_ref(line)).collect();
+        let mut results: Vec<Bytes> = self
+            .results
+            .split_inclusive(|byte| *byte == b'\n')
+            .map(|line| self.results.slice_ref(line))
+            .collect();
         let mut refused = self.refused.clone();
         for outcome in outcomes {
             let Some(index) = refused.iter().position(|line| line.number == outcome.number) else { continue };
@@ -109,7 +112,8 @@ mod tests {
 
     #[test]
     fn chunks_round_trip() {
-        let refused = |position, number, text: &'static str| RefusedLine { position, number, text: text.into() };
+        let refused =
+            |position, number, text: &'static str| RefusedLine { position, number, text: text.into() };
         let chunk = JournalChunk {
             first_line: 3,
             last_line: 9,

@@ -6,9 +6,9 @@ use tendot_proto::Budget;
 use tendot_store::Edit;
 
 use super::journal::GroupJournal;
-use super::retry::RetryJournal;
 use super::line::{BatchLine, BatchLineOutcome};
 use super::plan::{BatchPlanner, LINE_BUDGET};
+use super::retry::RetryJournal;
 use crate::command::{CommitOutcome, CommitPlanner, MAX_COMMIT_ATTEMPTS, PlannedCommit, WriteConflict};
 use crate::rules::Rules;
 use crate::{Caller, IdempotencyKey, LogAuthor, Registry, RegistryError};

@@ -247,10 +247,7 @@ impl BatchJournal {
     pub(super) fn put_chunk(&self, chunk: &JournalChunk, stored: Option<&JournalChunk>) -> Vec<Edit> {
         let key: Box<[u8]> = self.chunk_key(chunk.first_line).into_bytes().into();
         vec![
-            Edit::RequireAux {
-                key: self.aux_key().as_bytes().into(),
-                value: Some(self.0.header.to_bytes()),
-            },
+            Edit::RequireAux { key: self.aux_key().as_bytes().into(), value: Some(self.0.header.to_bytes()) },
             Edit::RequireAux { key: key.clone(), value: stored.map(JournalChunk::to_bytes) },
             Edit::PutAux { key, value: chunk.to_bytes() },
         ]

@@ -13,8 +13,8 @@ mod token;
 pub use agency::{Agency, AgencyClosure, CreateAgency, MetadataPolicy, UpdateAgency};
 pub use registrant::{CreateRegistrant, Registrant, UpdateRegistrant};
 pub(crate) use stored::{
-    BASE32_ALPHABET, RegistryObject, check_revision, clear_holdings, decode, decode_json, encode, generate_id,
-    put_edit, sha256, touch_holdings,
+    BASE32_ALPHABET, RegistryObject, check_revision, clear_holdings, decode, decode_json, encode,
+    generate_id, put_edit, sha256, touch_holdings,
 };
 pub use stored::{RegistryObjectKind, Versioned, sha256_hex};
 pub(crate) use token::proposal_key;

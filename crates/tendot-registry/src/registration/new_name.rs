@@ -55,7 +55,9 @@ pub(crate) fn already_registered(entry: &StoredRecord, registration: &Registrati
             RegistryError::new(codes::ALREADY_REGISTERED, detail)
         }
     };
-    rejection.with_pointer("/name").with_existing(entry.name.clone(), Some(registration.created_ms).filter(|created_ms| *created_ms > 0))
+    rejection
+        .with_pointer("/name")
+        .with_existing(entry.name.clone(), Some(registration.created_ms).filter(|created_ms| *created_ms > 0))
 }
 
 impl SiteReader {

@@ -372,7 +372,9 @@ mod tests {
             assert_eq!((decoded.state, decoded.metadata.is_some()), (state, metadata.is_some()));
             let json = br#"{"state":"reserved","metadata":{"a":1}}"#;
             let other = StoredRecord { registration: json[..].into(), ..entry };
-            assert!(!is_reserved(&other) && !has_metadata(&other) && Registration::of_record(&other).is_err());
+            assert!(
+                !is_reserved(&other) && !has_metadata(&other) && Registration::of_record(&other).is_err()
+            );
         }
     }
 }

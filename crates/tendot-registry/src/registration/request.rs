@@ -8,10 +8,10 @@ use serde_path_to_error::Segment;
 use tendot_names::{ErrorKind, InputForm, Parser, SyntaxRules};
 use tendot_proto::HandleValue;
 
+use crate::RegistryError;
 use crate::metadata::{ExpectedDoi, KernelMetadata};
 use crate::registration::RegistrationState;
 use crate::validate::UniqueKeys;
-use crate::RegistryError;
 
 /// Request to register or update a DOI, as JSON.
 ///

@@ -9,8 +9,7 @@ use super::{MAX_TRANSFER_NAMES, TransferSubject};
 use crate::authorization::Principal;
 use crate::call::handle_timestamp;
 use crate::party::{
-    Agency, AgencyClosure, Registrant, RegistryObjectKind, Scope, Versioned, decode, put_edit,
-    touch_holdings,
+    Agency, AgencyClosure, Registrant, RegistryObjectKind, Scope, Versioned, decode, put_edit, touch_holdings,
 };
 use crate::prefix::{AllocationCache, GROUP_INDEX, Prefix, PrefixAllocation, admin_group_value};
 use crate::registration::{Registration, check_admin_index_free, owned_name_key};

@@ -425,16 +425,11 @@ fn metadata_is_required_by_default(client: &ApiClient) {
     client.create("/dois", &reserved);
     let register = json!({"state": "registered", "url": "https://example.org/"});
     client.check("PUT", "/dois/10.70000/b", TOKEN, &register, (422, "missing"));
-    let described = json!({"state": "registered", "url": "https://example.org/", "metadata": kernel_json("B")});
+    let described =
+        json!({"state": "registered", "url": "https://example.org/", "metadata": kernel_json("B")});
     client.check("PUT", "/dois/10.70000/b", TOKEN, &described, (200, ""));
     client.check("PUT", "/dois/10.70000/b", TOKEN, &json!({"metadata": null}), (422, "missing"));
-    client.check(
-        "PUT",
-        "/prefixes/10.70002",
-        TOKEN,
-        &json!({"policy": {"metadata": "required"}}),
-        (200, ""),
-    );
+    client.check("PUT", "/prefixes/10.70002", TOKEN, &json!({"policy": {"metadata": "required"}}), (200, ""));
     client.check("PUT", "/dois/10.70002/a", TOKEN, &json!({"url": "https://example.org/2"}), (200, ""));
 }
 
@@ -732,7 +727,11 @@ fn token_over_an_untrusted_proxy(client: &ApiClient) {
     let body = json!({"code": "C", "name": "C"});
     for header in ["X-Forwarded-For: 203.0.113.7", "Forwarded: for=203.0.113.7", "Via: 1.1 proxy"] {
         let refused = client.json("POST", "/agencies", TOKEN, &[header], &body);
-        assert_eq!((refused.status, refused.json["code"].as_str()), (403, Some("insecure-transport")), "{header}");
+        assert_eq!(
+            (refused.status, refused.json["code"].as_str()),
+            (403, Some("insecure-transport")),
+            "{header}"
+        );
         assert!(refused.json["detail"].as_str().unwrap().contains("a proxy that is not trusted"), "{header}");
         assert!(refused.json["hint"].as_str().unwrap().contains("`http.trusted_proxies`"), "{header}");
     }

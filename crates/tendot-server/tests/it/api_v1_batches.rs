@@ -165,7 +165,8 @@ fn refused_lines_are_tried_again(client: &ApiClient) {
         line("d", "https://example.com/d2"),
     ];
     let body = lines.join("\n");
-    let send = || client.send("POST", "/api/v1/dois/batch", TOKEN, &["Idempotency-Key: retried"], body.as_bytes());
+    let send =
+        || client.send("POST", "/api/v1/dois/batch", TOKEN, &["Idempotency-Key: retried"], body.as_bytes());
     let statuses = || -> Vec<String> {
         let lines = send().json_lines();
         lines.iter().map(|line| line["status"].as_str().unwrap().to_owned()).collect()
@@ -187,12 +188,15 @@ fn refused_lines_are_tried_again(client: &ApiClient) {
         let path = format!("/dois/10.70000/{name}");
         client.check("GET", &path, "", &Json::Null, (200, ""))["url"].as_str().unwrap().to_owned()
     };
-    assert_eq!(["a", "b", "c", "d"].map(url), [
-        "https://example.com/a",
-        "https://example.org/b",
-        "https://example.org/changed",
-        "https://example.com/d2"
-    ]);
+    assert_eq!(
+        ["a", "b", "c", "d"].map(url),
+        [
+            "https://example.com/a",
+            "https://example.org/b",
+            "https://example.org/changed",
+            "https://example.com/d2"
+        ]
+    );
     let listed = client.check("GET", "/dois?prefix=10.70000", "", &Json::Null, (200, ""));
     assert_eq!(listed["items"].as_array().unwrap().len(), 5);
 }

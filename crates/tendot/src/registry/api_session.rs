@@ -282,7 +282,9 @@ impl ApiSession {
                 let existing = problem.existing.as_ref().filter(|_| problem.hint.is_some());
                 existing.map(|name| format!("update it with `tendot doi update '{}'`", escape_control(name)))
             }
-            (MISSING, _) if problem.pointer.as_deref() == Some("/metadata") => Some(MISSING_METADATA_HINT.into()),
+            (MISSING, _) if problem.pointer.as_deref() == Some("/metadata") => {
+                Some(MISSING_METADATA_HINT.into())
+            }
             (MISSING, _) if problem.pointer.as_deref() == Some("/url") => {
                 Some("set `--url`, or use `--reserve` to add it later".into())
             }

@@ -103,8 +103,15 @@ impl BatchReport {
             }
         });
         let counts = BatchCounts::default();
-        let mut report =
-            Self { counts, file: file.transpose()?, is_csv, has_many_sources, decoded: 0, progress, lines_before: 0 };
+        let mut report = Self {
+            counts,
+            file: file.transpose()?,
+            is_csv,
+            has_many_sources,
+            decoded: 0,
+            progress,
+            lines_before: 0,
+        };
         if report.is_csv {
             let file = if has_many_sources { "file," } else { "" };
             report.write(

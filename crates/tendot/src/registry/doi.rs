@@ -171,8 +171,9 @@ impl BasicMetadataArguments {
         }
         let kernel = fields.to_kernel().map_err(|faults| {
             let faults: Vec<_> = faults.iter().map(|fault| escape_control(&fault.message)).collect();
-            CliError::new(format!("incomplete or invalid metadata: {}", faults.join("; ")))
-                .with_hint("metadata needs `--title`, `--creator` and `--type`; `--metadata FILE` takes all elements")
+            CliError::new(format!("incomplete or invalid metadata: {}", faults.join("; "))).with_hint(
+                "metadata needs `--title`, `--creator` and `--type`; `--metadata FILE` takes all elements",
+            )
         })?;
         serde_json::from_str(&kernel.to_json())
             .map(Some)
@@ -236,7 +237,9 @@ pub(crate) fn run(arguments: &DoiArguments) -> Result<CommandStatus, CliError> {
                 let planned = session.plan_creation(&["redactions"], &body)?;
                 let name = escape_control(planned["name"].as_str().unwrap_or_default());
                 let states = planned["states"].as_u64().unwrap_or_default();
-                Ok(format!("values and metadata of {states} earlier states of `{name}` will be removed for good"))
+                Ok(format!(
+                    "values and metadata of {states} earlier states of `{name}` will be removed for good"
+                ))
             })?;
             if let Some(status) = planned {
                 return Ok(status);

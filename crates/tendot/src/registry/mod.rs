@@ -18,7 +18,9 @@ pub(crate) mod transfer;
 use std::path::PathBuf;
 
 use api_session::DRY_RUN;
-pub(crate) use api_session::{ApiSession, flag_value, json_object, read_token, server_from_environment, server_or_default};
+pub(crate) use api_session::{
+    ApiSession, flag_value, json_object, read_token, server_from_environment, server_or_default,
+};
 use clap::{Args, ValueEnum};
 pub(crate) use table::ResourceKind;
 

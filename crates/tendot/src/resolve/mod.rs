@@ -24,8 +24,8 @@ use tendot_proto::{Handle, HandleError, HandleValue, ResponseCode};
 use tendot_registry::MAX_NAME_LEN;
 use value_text::{format_timestamp, format_value};
 
-use crate::registry::server_from_environment;
 use crate::key::{read_public_key_file, read_small_file, read_trust_anchors};
+use crate::registry::server_from_environment;
 use crate::terminal::{StdoutWriter, eprint_warning, escape_control, quote_input};
 use crate::{CliError, CommandStatus, runtime};
 
@@ -136,7 +136,9 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliErro
         let server = source.map_or_else(|| "the server".to_owned(), |source| source.from);
         let why =
             format!("{server} is not responsible for `{}` (response code 301)", quote_input(name.as_bytes()));
-        return Err(CliError::new(why).with_hint("use `--server handle-system` to find the responsible server"));
+        return Err(
+            CliError::new(why).with_hint("use `--server handle-system` to find the responsible server")
+        );
     }
     print_resolution(arguments, &name, &outcome, source.as_ref(), &signatures, started.elapsed())
 }

@@ -21,10 +21,13 @@ pub(super) async fn http_listeners(
     if inherited.is_empty() {
         for (address, is_encrypted) in [(settings.http_address, false), (settings.https_address, true)] {
             let Some(address) = address else { continue };
-            let how = if is_encrypted { "`--set https.address=ADDR`" } else { "`--http ADDR`, or disable HTTP with `--http off`" };
-            let socket = TcpListener::bind(address)
-                .await
-                .map_err(|error| listen_error(address, &error, how))?;
+            let how = if is_encrypted {
+                "`--set https.address=ADDR`"
+            } else {
+                "`--http ADDR`, or disable HTTP with `--http off`"
+            };
+            let socket =
+                TcpListener::bind(address).await.map_err(|error| listen_error(address, &error, how))?;
             sockets.push((socket, is_encrypted));
         }
     }

@@ -95,7 +95,9 @@ fn confirm_replacement(
         }
         let directory = directory.display();
         Ok(if has_store {
-            format!("the store in `{directory}` will be replaced by the backup and moved to `{directory}/old-N`")
+            format!(
+                "the store in `{directory}` will be replaced by the backup and moved to `{directory}/old-N`"
+            )
         } else {
             format!("the backup will be restored to `{directory}`")
         })

@@ -98,7 +98,10 @@ mod tests {
         };
         assert_eq!(hint("prefx", &["prefix", "limit"]), "did you mean `prefix`?");
         assert_eq!(hint("dry_run", &["dry-run"]), "did you mean `dry-run`?");
-        assert_eq!(hint("query", &["after", "limit"]), "query parameters of this operation: `after`, `limit`");
+        assert_eq!(
+            hint("query", &["after", "limit"]),
+            "query parameters of this operation: `after`, `limit`"
+        );
         assert_eq!(hint("query", &[]), "this operation has no query parameters");
     }
 }

@@ -144,7 +144,11 @@ fn metadata_from_flags(store: StoreKind) {
     let registry = TestRegistry::start(store);
     registry.run_ok(&["agency", "update", "LIB", "--metadata", "required"]);
     let create = |name: &'static str| ["doi", "create", name, "--url", "https://example.org/a"];
-    registry.run_error(&create("10.70000/a"), 1, "hint: describe it with `--title`, `--creator` and `--type`");
+    registry.run_error(
+        &create("10.70000/a"),
+        1,
+        "hint: describe it with `--title`, `--creator` and `--type`",
+    );
     let flags = ["--title", "Sand", "--creator", "Bak, Per", "--creator", "Tang, Chao", "--date", "1987"];
     let incomplete = [&create("10.70000/a")[..], &flags].concat();
     registry.run_error(&incomplete, 2, "error: incomplete or invalid metadata: missing type\n");
@@ -166,7 +170,10 @@ fn metadata_from_flags(store: StoreKind) {
     registry.dir.write("table.csv", table);
     let imported = registry.run(&["doi", "import", "table.csv"]);
     let stderr = String::from_utf8_lossy(&imported.stderr);
-    assert!(stderr.contains("missing creator (invalid-metadata)") && stderr.contains("1 created,"), "{stderr}");
+    assert!(
+        stderr.contains("missing creator (invalid-metadata)") && stderr.contains("1 created,"),
+        "{stderr}"
+    );
     let table = registry.json(&["doi", "show", "10.70000/t#"]);
     assert_eq!(table[0]["metadata"]["referentCreation"]["principalAgent"][1]["name"]["value"], "B");
 }
@@ -180,9 +187,21 @@ fn irreversible_commands_ask(store: StoreKind) {
     registry.run_ok(&["doi", "create", "10.70000/draft", "--reserve"]);
     registry.run_ok(&["doi", "update", "10.70000/a", "--url", "https://example.org/b"]);
     let commands: [(&[&str], &str, &str); 5] = [
-        (&["doi", "retire", "10.70000/a"], "`10.70000/a` will become a tombstone", "retired; the name will not be"),
-        (&["doi", "retire", "10.70000/draft"], "can be registered again", "deleted; the name can be registered again"),
-        (&["doi", "redact", "10.70000/a", "--reason", "r"], "of 1 earlier states of `10.70000/a`", "redacted"),
+        (
+            &["doi", "retire", "10.70000/a"],
+            "`10.70000/a` will become a tombstone",
+            "retired; the name will not be",
+        ),
+        (
+            &["doi", "retire", "10.70000/draft"],
+            "can be registered again",
+            "deleted; the name can be registered again",
+        ),
+        (
+            &["doi", "redact", "10.70000/a", "--reason", "r"],
+            "of 1 earlier states of `10.70000/a`",
+            "redacted",
+        ),
         (
             &["transfer", "create", "--prefix", "10.70000", "--to", &shop, "--force"],
             "prefix 10.70000 with its DOI names will be transferred from",
@@ -197,7 +216,12 @@ fn irreversible_commands_ask(store: StoreKind) {
     let state = || {
         let names = registry.json(&["doi", "list"]);
         let owners = registry.json(&["prefix", "list"]);
-        (names, owners, registry.json(&["doi", "history", "10.70000/a"]), registry.json(&["agency", "show", "LIB"]))
+        (
+            names,
+            owners,
+            registry.json(&["doi", "history", "10.70000/a"]),
+            registry.json(&["agency", "show", "LIB"]),
+        )
     };
     let before = state();
     for (command, effect, _) in commands {
@@ -212,7 +236,10 @@ fn irreversible_commands_ask(store: StoreKind) {
     // A proposal can be withdrawn: it does not ask, but can be tried.
     let propose = ["agency", "close", "LIB", "--successor", "MUS"];
     let dry_run = registry.run(&[&propose[..], &["--dry-run"]].concat());
-    assert!(String::from_utf8_lossy(&dry_run.stderr).starts_with("the closure of agency LIB will be proposed to MUS;"));
+    assert!(
+        String::from_utf8_lossy(&dry_run.stderr)
+            .starts_with("the closure of agency LIB will be proposed to MUS;")
+    );
     assert!(registry.json(&["transfer", "list"]).is_empty());
     for (command, _, done) in [commands[2], commands[1], commands[0], commands[3], commands[4]] {
         let executed = registry.run(&[command, &["--yes"]].concat());

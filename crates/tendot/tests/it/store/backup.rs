@@ -30,7 +30,11 @@ fn backups_are_restored() {
     assert!(stderr(&refused).contains("hint: use `--force` to move"), "{}", stderr(&refused));
     let unconfirmed = store.run(&["restore", "--force", backup]);
     assert_eq!(unconfirmed.status.code(), Some(2));
-    assert!(stderr(&unconfirmed).contains("error: confirmation required: the store in"), "{}", stderr(&unconfirmed));
+    assert!(
+        stderr(&unconfirmed).contains("error: confirmation required: the store in"),
+        "{}",
+        stderr(&unconfirmed)
+    );
     let tried = store.run(&["restore", "--force", "--dry-run", backup]);
     assert_eq!(tried.status.code(), Some(0), "{}", stderr(&tried));
     assert!(stderr(&tried).ends_with("old-N`; dry run, nothing was written\n"), "{}", stderr(&tried));

@@ -362,7 +362,10 @@ fn command_errors() {
     store.run_ok(&["verify"]);
     let backup = store.dir.file("backup");
     store.run_ok(&["backup", backup.to_str().unwrap()]);
-    check(&["restore", "--force", "--yes", backup.to_str().unwrap()], "\nhint: stop the server or other process");
+    check(
+        &["restore", "--force", "--yes", backup.to_str().unwrap()],
+        "\nhint: stop the server or other process",
+    );
     drop(holder);
 
     for url in ["postgres:///x", "memory:", "ftp:x"] {
@@ -457,9 +460,18 @@ fn written_forms_in_csv_are_decoded() {
 fn csv_header_names_decide() {
     let records = ["10.1000/a", "10.1000/b#c"];
     for (file, table) in [
-        ("a.csv", "\u{feff}url,name\nhttps://example.org/1,10.1000/a\nhttps://example.org/2,doi:10.1000/b%23c\n"),
-        ("a.csv", "Year;URL;\"DOI\"\n1999;https://example.org/1,2;10.1000/a\n;https://example.org/2;10.1000/b#c\n"),
-        ("a.tsv", "handle\turl\n10.1000/a\thttps://example.org/1\nhdl:10.1000/b%23c\thttps://example.org/2\n"),
+        (
+            "a.csv",
+            "\u{feff}url,name\nhttps://example.org/1,10.1000/a\nhttps://example.org/2,doi:10.1000/b%23c\n",
+        ),
+        (
+            "a.csv",
+            "Year;URL;\"DOI\"\n1999;https://example.org/1,2;10.1000/a\n;https://example.org/2;10.1000/b#c\n",
+        ),
+        (
+            "a.tsv",
+            "handle\turl\n10.1000/a\thttps://example.org/1\nhdl:10.1000/b%23c\thttps://example.org/2\n",
+        ),
         ("a.csv", "10.1000/a;https://example.org/1\n10.1000/b#c;https://example.org/2,3\n"),
     ] {
         let store = StoreDir::new();

@@ -65,7 +65,11 @@ impl CsvColumns {
     /// Name in a row that may otherwise be invalid.
     pub(crate) fn name_in_row(&self, row: &str) -> Option<Box<str>> {
         let index = self.columns.iter().position(|column| *column == CsvColumn::Name)?;
-        split_fields(row, self.delimiter)?.into_iter().nth(index).filter(|name| !name.is_empty()).map(Into::into)
+        split_fields(row, self.delimiter)?
+            .into_iter()
+            .nth(index)
+            .filter(|name| !name.is_empty())
+            .map(Into::into)
     }
 
     /// Parses a row. Empty fields are absent.
