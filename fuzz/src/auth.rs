@@ -94,6 +94,7 @@ impl AuthMachines {
             sessions: SessionTable::new(SessionLimits {
                 max_sessions: 4,
                 max_idle: Duration::from_secs(100),
+                max_age: Duration::from_secs(1_000),
             }),
             open: Vec::new(),
             client: None,

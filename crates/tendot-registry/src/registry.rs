@@ -8,7 +8,7 @@ use tendot_store::{AnyStore, ChangeCounters, CountPage, NameKey, RecordStatus, S
 use crate::command::TrackedStore;
 use crate::idempotency::KeyLocks;
 use crate::rules::Rules;
-use crate::{Error, RegistrySettings, SitePeers};
+use crate::{CallContext, Error, RegistryError, RegistrySettings, SitePeers};
 
 /// Authorization and registration rules over a store. Every read and write of every interface goes through it.
 ///
@@ -49,6 +49,11 @@ impl Registry {
     /// Change counters of the store, to validate cached responses; `None` if the store has none.
     pub fn change_counters(&self) -> Option<&ChangeCounters> {
         self.rules.store.change_counters()
+    }
+
+    /// Fails unless the caller is the operator, with the right to administer: for operations on the server itself.
+    pub async fn authorize_operator(&self, mut call: CallContext<'_>) -> Result<(), RegistryError> {
+        self.rules.principal(&mut call).await?.check_operator()
     }
 
     /// Key values (`HS_PUBKEY`, `HS_SECKEY`) of a record of this site, to verify an authentication response; empty if there

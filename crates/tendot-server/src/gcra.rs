@@ -72,7 +72,7 @@ impl GcraTable {
     }
 
     /// Adds `cost` to the debt.
-    pub(crate) fn charge(&self, slots: [&AtomicU64; 2], now: u64, cost: u64) {
+    pub(crate) fn charge(slots: [&AtomicU64; 2], now: u64, cost: u64) {
         let until = now + Self::debt(slots, now) + cost;
         for slot in slots {
             slot.fetch_max(until, Ordering::Relaxed);

@@ -8,11 +8,13 @@
 #[global_allocator]
 static ALLOCATOR: tendot_testing::CountingAllocator = tendot_testing::CountingAllocator;
 
+mod authenticated_key;
 mod client_network;
 mod clock;
 mod connection;
 mod file_stamp;
 mod gcra;
+mod guess_throttle;
 pub mod http;
 mod maintenance;
 mod metrics;
@@ -20,6 +22,7 @@ pub mod native;
 mod random;
 mod resolution_stats;
 mod response_cache;
+mod session_info;
 
 pub use maintenance::Maintenance;
 pub use resolution_stats::ResolutionCounter;

@@ -19,6 +19,7 @@ use crate::registry::doi::DoiArguments;
 use crate::registry::prefix::PrefixArguments;
 use crate::registry::registrant::RegistrantArguments;
 use crate::registry::report::ReportArguments;
+use crate::registry::session::SessionArguments;
 use crate::registry::token::TokenArguments;
 use crate::registry::transfer::TransferArguments;
 use crate::resolve::ResolveArguments;
@@ -68,6 +69,7 @@ pub(crate) enum CliCommand {
     Doi(DoiArguments),
     Transfer(TransferArguments),
     Token(TokenArguments),
+    Session(SessionArguments),
     Report(ReportArguments),
     Import(ImportArguments),
     Export(ExportArguments),

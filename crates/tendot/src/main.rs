@@ -68,6 +68,7 @@ fn main() -> ExitCode {
         CliCommand::Doi(arguments) => registry::doi::run(&arguments),
         CliCommand::Transfer(arguments) => registry::transfer::run(&arguments),
         CliCommand::Token(arguments) => registry::token::run(&arguments),
+        CliCommand::Session(arguments) => registry::session::run(&arguments),
         CliCommand::Report(arguments) => registry::report::run(&arguments),
         CliCommand::Import(arguments) => store::import::run(&arguments),
         CliCommand::Export(arguments) => store::export::run(&arguments),

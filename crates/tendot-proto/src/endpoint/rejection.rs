@@ -76,6 +76,10 @@ pub enum RejectionReason {
     /// Admin operation over UDP, where the source address is not verified.
     #[error("admin operations are not accepted over UDP; use TCP or HTTP")]
     AdminOverUdp,
+    /// The response is too large for UDP, where the source address is not verified. Handle.Net's client takes the code for a
+    /// failure of this transport, and connects over TCP at once.
+    #[error("response too large for UDP; use TCP")]
+    TcpRequired,
     /// The client supports only versions with broken authentication.
     #[error("admin operations require protocol version 2.1 or later; client offers {0}")]
     VersionTooOld(ProtocolVersion),
@@ -88,6 +92,7 @@ impl RejectionReason {
     /// Response code.
     pub const fn response_code(&self) -> ResponseCode {
         match self {
+            Self::TcpRequired => ResponseCode::ERROR,
             Self::UnknownOpcode(_) => ResponseCode::OPERATION_NOT_SUPPORTED,
             Self::Invalid(invalid) => invalid.code,
             Self::Session(error) => error.response_code(),

@@ -117,7 +117,8 @@ impl RegistryError {
         Self { faults, ..Self::invalid(codes::INVALID_METADATA, &pointer, detail) }
     }
 
-    pub(crate) fn not_found(what: &str, id: &str) -> Self {
+    /// Error of an object that does not exist, or that the caller may not see.
+    pub fn not_found(what: &str, id: &str) -> Self {
         Self::new(codes::NOT_FOUND, format!("{what} not found: `{id}`"))
     }
 

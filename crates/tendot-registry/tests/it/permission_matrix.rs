@@ -40,6 +40,7 @@ token of registrant       ?+++-+------------???+--
 token for reading         ?+++-+------------???+--
 tokens listed             ?+++0+00---+---+--???+00
 token revoke              ?+++0+00---+---+--???+00
+sessions manage           ?++---------------???---
 name create               ?+++-+---+---+----???+--
 name create taken         ?ccc-c---c---c----???c--
 name create reserved      ?ccc-c---c---c----???c--
@@ -99,7 +100,7 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
     let run = match operation.split(' ').next().unwrap_or_default() {
         "agency" | "registrant" => run_party_operation,
         "prefix" => run_prefix_operation,
-        "token" | "tokens" => run_token_operation,
+        "token" | "tokens" | "sessions" => run_token_operation,
         "name" | "names" | "batch" => run_name_operation,
         "transfer" | "force" | "accept" | "decline" | "read" => run_transfer_operation,
         "handle" => run_handle_operation,
@@ -216,6 +217,7 @@ fn run_token_operation(
             let has_own = tokens.iter().any(|versioned| versioned.value.subject == a1);
             has_own.then_some(()).ok_or_else(not_visible)
         }
+        "sessions manage" => block_on(registry.authorize_operator(CallContext::new(caller, NOW, budget))),
         "token revoke" => {
             let id = fixture.token_id('d');
             fixture.execute_as(&RevokeToken { id, cascade: false }, caller).map(drop)

@@ -286,6 +286,7 @@ impl HttpServer {
     #[must_use]
     pub fn native_server(mut self, native: Arc<NativeServer>) -> Self {
         self.authenticator.native_server = Some(Arc::clone(&native));
+        self.authenticator.guess_throttle = Arc::clone(&native.guess_throttle);
         self.native_server = Some(native);
         self
     }

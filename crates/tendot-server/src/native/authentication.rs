@@ -1,14 +1,20 @@
 //! Authentication of native messages: challenge, proof, identity.
 
+use std::net::IpAddr;
+
 use tendot_proto::auth::{
     AuthContext, AuthError, ChallengeLimits, ChallengeResponse, ChallengeTable, PendingChallenge,
+    SessionError,
 };
-use tendot_proto::crypto::SystemRandom;
-use tendot_proto::endpoint::{IncomingRequest, Transport};
+use tendot_proto::crypto::{Digest, SystemRandom};
+use tendot_proto::endpoint::{IncomingRequest, RejectionReason, Transport};
 use tendot_proto::{Message, Now, ResponseCode, ValueReference};
-use tendot_registry::{Caller, HandleIdentity};
+use tendot_registry::{Caller, Error, HandleIdentity};
 
+use crate::authenticated_key::{AuthenticatedKey, fingerprint};
+use crate::guess_throttle::{AttemptSource, AuthAttempt};
 use crate::native::dispatch::{CpuPermit, release_while_pending};
+use crate::native::middleware::metrics::DropReason;
 use crate::native::operation::NativeOperation;
 use crate::native::respond::INTERNAL_ERROR;
 use crate::native::{NativeReply, NativeServer};
@@ -59,15 +65,63 @@ impl PendingChallenges {
 const CHALLENGE_COST: u32 = 600;
 
 impl NativeServer {
-    /// Caller that is authenticated in a session.
-    pub(crate) fn session_caller(&self, session: u32) -> Caller {
+    /// Caller that is authenticated in the session of a request. A key that was removed from its record ends its sessions.
+    pub(crate) async fn session_caller(
+        &self,
+        incoming: &mut IncomingRequest<'_>,
+    ) -> Result<Caller, NativeReply> {
+        let id = incoming.session_id;
+        let Some(authenticated) = self.authenticated_key(id) else { return Ok(Caller::Anonymous) };
+        match authenticated.is_current(&self.registry, &mut incoming.budget).await {
+            Ok(true) => Ok(authenticated.into()),
+            Ok(false) => {
+                self.lock_sessions().remove(id);
+                Err(self.unknown_session(incoming))
+            }
+            Err(error) => Err(self.registry_error(incoming, &error)),
+        }
+    }
+
+    /// Key that authenticated a session.
+    fn authenticated_key(&self, session: u32) -> Option<AuthenticatedKey> {
         if session == 0 {
-            return Caller::Anonymous;
+            return None;
         }
         let mut sessions = self.lock_sessions();
-        let authenticated = sessions.get_mut(session).and_then(|session| session.authenticated_identity());
-        let identity = authenticated.and_then(|key| HandleIdentity::from_proof(key.index, &key.handle));
-        identity.map_or(Caller::Anonymous, Caller::Handle)
+        let (key, fingerprint) = sessions.get_mut(session)?.authenticated_identity()?;
+        Some(AuthenticatedKey { identity: HandleIdentity::from_proof(key.index, &key.handle)?, fingerprint })
+    }
+
+    /// Rejects a request of a session that has ended.
+    fn unknown_session(&self, incoming: &IncomingRequest<'_>) -> NativeReply {
+        let (envelope, header) = (incoming.parts.envelope, incoming.parts.header);
+        let reason = RejectionReason::Session(SessionError::UnknownSession);
+        self.reject(envelope, Some(header), reason, self.now())
+    }
+
+    /// Starts an attempt to authenticate as this identity, unless too many have failed.
+    pub(crate) fn start_attempt(
+        &self,
+        transport: Transport,
+        client: IpAddr,
+        claim: &ValueReference<'_>,
+    ) -> Option<AuthAttempt<'_>> {
+        let source = match transport {
+            Transport::Udp => AttemptSource::Datagram(client),
+            Transport::Tcp | Transport::Http => AttemptSource::Connection(client),
+        };
+        self.guess_throttle.start_attempt(source, &claim.to_string()).ok()
+    }
+
+    /// Reply to a client with too many failed attempts. Over UDP there is none, so that the client tries a connection: others
+    /// may have used its address.
+    pub(crate) fn throttled(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
+        if incoming.transport == Transport::Udp {
+            self.metrics.record_drop(DropReason::RateLimit);
+            return NativeReply::none(ResponseCode::SERVER_TOO_BUSY);
+        }
+        let message = "too many failed authentication attempts; retry later";
+        self.error_reply(incoming, ResponseCode::SERVER_TOO_BUSY, message)
     }
 
     /// Handles a challenge response: checks authorization for the challenged request, verifies the proof, and executes the
@@ -76,6 +130,7 @@ impl NativeServer {
         &self,
         mut incoming: IncomingRequest<'_>,
         answer: &ChallengeResponse<'_>,
+        client: IpAddr,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> (NativeReply, u32) {
         let now = self.now();
@@ -100,26 +155,31 @@ impl NativeServer {
         let Some(operation) = NativeOperation::from_request(&challenged, &mut scratch) else {
             return (self.unsupported(&mut challenged), challenged.budget.remaining());
         };
-        let identity = self.verify_identity(&mut challenged, &operation, &pending, answer);
+        let identity = self.verify_identity(&mut challenged, &operation, &pending, answer, client);
         let reply = match release_while_pending(cpu_permit, identity).await {
-            Ok(identity) => {
-                let key = ValueReference::new(identity.index(), identity.handle().as_bytes());
-                self.lock_sessions().mark_authenticated(pending.id(), &key);
+            Ok((identity, fingerprint)) => {
+                // A key at another server cannot be checked later, so each request with it is challenged.
+                if let Some(fingerprint) = fingerprint {
+                    let key = ValueReference::new(identity.index(), identity.handle().as_bytes());
+                    self.lock_sessions().mark_authenticated(pending.id(), &key, fingerprint);
+                }
                 let caller = Caller::Handle(identity);
-                self.execute_operation(&mut challenged, &operation, &caller, cpu_permit).await
+                self.execute_operation(&mut challenged, &operation, &caller, client, cpu_permit).await
             }
             Err(reply) => reply,
         };
         (reply, challenged.budget.remaining())
     }
 
+    /// Identity that the answer to a challenge proves, and the fingerprint of its key if that can be read here.
     async fn verify_identity(
         &self,
         challenged: &mut IncomingRequest<'_>,
         operation: &NativeOperation<'_>,
         pending: &PendingChallenge,
         answer: &ChallengeResponse<'_>,
-    ) -> Result<HandleIdentity, NativeReply> {
+        client: IpAddr,
+    ) -> Result<(HandleIdentity, Option<Digest>), NativeReply> {
         let Some(operation) = operation.authorized_as() else {
             return Err(self.unsupported(challenged));
         };
@@ -128,24 +188,50 @@ impl NativeServer {
         if let Err(error) = self.registry.precheck(operation, &claim, budget).await {
             return Err(self.registry_error(challenged, &error));
         }
+        let Some(attempt) = self.start_attempt(challenged.transport, client, &claim) else {
+            return Err(self.throttled(challenged));
+        };
+        let budget = &mut challenged.budget;
         if answer.auth_type == b"HS_SECKEY" && !self.registry.owns(answer.key_handle) {
             let is_valid =
                 self.registry.verify_secret_at_peer(&claim, pending.challenge(), answer.proof, budget).await;
             let identity = is_valid
                 .map(|is_valid| HandleIdentity::from_proof(claim.index, &claim.handle).filter(|_| is_valid));
             return match identity {
-                Ok(identity) => {
-                    identity.ok_or_else(|| self.authentication_failed(challenged, &AuthError::Failed))
+                Ok(Some(identity)) => {
+                    attempt.mark_succeeded();
+                    Ok((identity, None))
                 }
-                Err(error) => Err(self.registry_error(challenged, &error)),
+                Ok(None) => Err(self.authentication_failed(challenged, &AuthError::Failed)),
+                Err(error) => Err(self.verification_error(challenged, Some(attempt), &error)),
             };
         }
         let keys = match self.registry.key_values(answer.key_handle, budget).await {
             Ok(keys) => keys,
-            Err(error) => return Err(self.registry_error(challenged, &error)),
+            Err(error) => return Err(self.verification_error(challenged, Some(attempt), &error)),
         };
-        HandleIdentity::verify(pending, answer, &keys, &mut self.auth(budget))
-            .map_err(|error| self.authentication_failed(challenged, &error))
+        let identity = match HandleIdentity::verify(pending, answer, &keys, &mut self.auth(budget)) {
+            Ok(identity) => identity,
+            Err(error) => return Err(self.authentication_failed(challenged, &error)),
+        };
+        attempt.mark_succeeded();
+        let key = keys.iter().find(|key| key.index == identity.index());
+        Ok((identity, key.and_then(fingerprint)))
+    }
+
+    /// Reply for an error that kept a proof from being verified. If the store or a peer failed, it does not count as a guess.
+    pub(crate) fn verification_error(
+        &self,
+        incoming: &mut IncomingRequest<'_>,
+        attempt: Option<AuthAttempt<'_>>,
+        error: &Error,
+    ) -> NativeReply {
+        if matches!(error, Error::Store(_) | Error::SitePeer { .. })
+            && let Some(attempt) = attempt
+        {
+            attempt.mark_succeeded();
+        }
+        self.registry_error(incoming, error)
     }
 
     /// Replies with a challenge to authenticate.

@@ -72,7 +72,7 @@ impl NativeServer {
             return reply;
         }
         let started = Instant::now();
-        let reply = self.open_and_execute(message, transport, cpu_permit);
+        let reply = self.open_and_execute(message, transport, client, cpu_permit);
         let reply = if self.is_store_shared() && message.tolerates_stale() {
             tendot_store::with_stale_reads(reply).await
         } else {
@@ -117,6 +117,7 @@ impl NativeServer {
         &self,
         message: &ClassifiedMessage<'_>,
         transport: Transport,
+        client: IpAddr,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> NativeReply {
         let Some(envelope) = message.envelope() else {
@@ -139,7 +140,7 @@ impl NativeServer {
         }
         let decoded = self.decode(&message, &envelope, transport, is_encrypted, now, &mut budget);
         let (mut reply, remaining) = match decoded {
-            Ok(incoming) => self.execute_decoded(&message, incoming, cpu_permit).await,
+            Ok(incoming) => self.execute_decoded(&message, incoming, client, cpu_permit).await,
             Err(reply) => (reply, budget.remaining()),
         };
         reply.cost = before.saturating_sub(remaining);
@@ -207,7 +208,7 @@ impl NativeServer {
         Ok(incoming)
     }
 
-    fn reject(
+    pub(crate) fn reject(
         &self,
         envelope: Envelope,
         header: Option<MessageHeader>,
@@ -222,14 +223,19 @@ impl NativeServer {
         &self,
         message: &ClassifiedMessage<'_>,
         mut incoming: IncomingRequest<'_>,
+        client: IpAddr,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> (NativeReply, u32) {
         if let Some(answer) = ChallengeResponse::from_request(&incoming.request) {
-            return self.handle_challenge_response(incoming, &answer, cpu_permit).await;
+            return self.handle_challenge_response(incoming, &answer, client, cpu_permit).await;
         }
         let record = self.record_version(message, &incoming.request);
-        let caller = self.session_caller(incoming.session_id);
-        let reply = self.execute(&mut incoming, &caller, cpu_permit).await;
+        let caller = release_while_pending(cpu_permit, self.session_caller(&mut incoming)).await;
+        let caller = match caller {
+            Ok(caller) => caller,
+            Err(reply) => return (reply, incoming.budget.remaining()),
+        };
+        let reply = self.execute(&mut incoming, &caller, client, cpu_permit).await;
         if let Some(record) = record {
             self.cache_response(message, record, &reply).await;
         }

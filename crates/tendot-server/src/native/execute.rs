@@ -1,9 +1,11 @@
 //! Execution of a request for an authenticated or anonymous caller.
 
-use tendot_proto::auth::{Challenge, SecretKeyResponse};
-use tendot_proto::endpoint::IncomingRequest;
+use std::net::IpAddr;
+
+use tendot_proto::auth::{AuthError, Challenge, SecretKeyMac, SecretKeyResponse};
+use tendot_proto::endpoint::{IncomingRequest, Transport};
 use tendot_proto::wire::WireList;
-use tendot_proto::{Handle, OpFlags, Opcode, ProtocolVersion, ResponseCode, ResponseData};
+use tendot_proto::{Handle, OpFlags, Opcode, ProtocolVersion, ResponseCode, ResponseData, ValueReference};
 use tendot_registry::{
     CallContext, Caller, Error, HandleOperation, HandleWrite, Resolution, ResolveQuery, ResolvedRecord,
 };
@@ -13,17 +15,21 @@ use crate::native::dispatch::{CpuPermit, release_while_pending};
 use crate::native::operation::NativeOperation;
 use crate::native::{NativeReply, NativeServer};
 
+/// Name of the algorithm that Handle.Net's library uses for a secret key without a challenge of the server.
+const SHA1: &str = SecretKeyMac::Sha1.name();
+
 impl NativeServer {
     /// Executes a request.
     pub(crate) async fn execute(
         &self,
         incoming: &mut IncomingRequest<'_>,
         caller: &Caller,
+        client: IpAddr,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> NativeReply {
         let mut scratch = Vec::new();
         match NativeOperation::from_request(incoming, &mut scratch) {
-            Some(operation) => self.execute_operation(incoming, &operation, caller, cpu_permit).await,
+            Some(operation) => self.execute_operation(incoming, &operation, caller, client, cpu_permit).await,
             None => self.unsupported(incoming),
         }
     }
@@ -34,6 +40,7 @@ impl NativeServer {
         incoming: &mut IncomingRequest<'_>,
         operation: &NativeOperation<'_>,
         caller: &Caller,
+        client: IpAddr,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> NativeReply {
         let result = match operation {
@@ -57,7 +64,8 @@ impl NativeServer {
                 Ok(self.seal(incoming, response))
             }
             NativeOperation::VerifyChallenge { key_handle, key_index, challenge, answer } => {
-                self.verify_challenge(incoming, *key_handle, *key_index, *challenge, answer).await
+                let key = ValueReference::new(*key_index, key_handle.as_bytes());
+                self.verify_challenge(incoming, &key, *challenge, answer, client).await
             }
             NativeOperation::SetUpSession(setup) => Ok(self.set_up_session(incoming, setup)),
             NativeOperation::TerminateSession => Ok(self.terminate_session(incoming)),
@@ -147,20 +155,41 @@ impl NativeServer {
     async fn verify_challenge(
         &self,
         incoming: &mut IncomingRequest<'_>,
-        key_handle: Handle<'_>,
-        key_index: u32,
+        key: &ValueReference<'_>,
         challenge: Challenge<'_>,
         answer: &[u8],
+        client: IpAddr,
     ) -> Result<NativeReply, Error> {
-        if !self.registry.owns(key_handle) {
+        if !self.registry.owns(key.handle()) {
             return Err(Error::OtherServer);
         }
+        // Another server of the site has limited the attempts of its client.
+        let attempt = if incoming.transport == Transport::Tcp && self.is_site_peer(client) {
+            None
+        } else {
+            match self.start_attempt(incoming.transport, client, key) {
+                Some(attempt) => Some(attempt),
+                None => return Ok(self.throttled(incoming)),
+            }
+        };
         let version = incoming.parts.envelope.response_version();
-        let budget = &mut incoming.budget;
-        let keys = self.registry.key_values(key_handle, budget).await?;
-        let is_valid = SecretKeyResponse::from_bytes(answer, version).is_ok_and(|proof| {
-            challenge.verify_secret_key(&proof, key_index, &keys, &mut self.auth(budget)).is_ok()
-        });
+        let keys = match (self.registry.key_values(key.handle(), &mut incoming.budget).await, &attempt) {
+            (Ok(keys), _) => keys,
+            (Err(error), None) => return Err(error),
+            (Err(error), Some(_)) => return Ok(self.verification_error(incoming, attempt, &error)),
+        };
+        let context = &mut self.auth(&mut incoming.budget);
+        context.policy = self.verification_policy;
+        let verified = SecretKeyResponse::from_bytes(answer, version)
+            .map_err(AuthError::from)
+            .and_then(|proof| challenge.verify_secret_key(&proof, key.index, &keys, context));
+        if matches!(verified, Err(AuthError::AlgorithmNotAllowed { algorithm: SHA1 })) {
+            self.sha1_warning.warn(key, client);
+        }
+        let is_valid = verified.is_ok();
+        if is_valid && let Some(attempt) = attempt {
+            attempt.mark_succeeded();
+        }
         let response =
             incoming.respond(ResponseCode::SUCCESS, ResponseData::ChallengeVerified(u8::from(is_valid)));
         Ok(self.seal(incoming, response))

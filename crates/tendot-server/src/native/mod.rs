@@ -6,7 +6,7 @@
 //! operation (`operation.rs`) and runs that (`execute.rs`, with `list.rs`, `status.rs` and `session.rs`); `respond.rs` seals the
 //! response.
 //! `native_server.rs` has the state and settings, `own_site.rs` this site's record and key, and `site_peers.rs` the client for
-//! the other servers of the site.
+//! the other servers of the site; `sha1_warning.rs` tells the operator about `native.allow_sha1`.
 
 mod authentication;
 mod classified_message;
@@ -20,6 +20,7 @@ mod own_site;
 mod respond;
 mod server;
 mod session;
+mod sha1_warning;
 mod site_peers;
 mod status;
 

@@ -1,9 +1,11 @@
 //! `NativeServer`: shared state and settings.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use tendot_proto::auth::{AuthContext, AuthPolicy, SessionLimits, SessionTable};
+use tendot_proto::auth::{
+    AuthContext, AuthPolicy, SecretKeyMac, SecretKeyMacSet, SessionLimits, SessionTable,
+};
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::Endpoint;
 use tendot_proto::{Budget, Now};
@@ -11,11 +13,13 @@ use tendot_registry::Registry;
 use tokio::sync::Semaphore;
 
 use crate::clock::to_unix_seconds;
+use crate::guess_throttle::GuessThrottle;
 use crate::native::authentication::PendingChallenges;
 use crate::native::middleware::metrics::NativeMetrics;
 use crate::native::middleware::rate_limit::{NativeRateLimiter, NativeRateLimits};
 use crate::native::middleware::response_cache::NativeResponseCache;
 use crate::native::own_site::OwnSite;
+use crate::native::sha1_warning::Sha1Warning;
 use crate::resolution_stats::ResolutionCounter;
 use crate::response_cache::DEFAULT_RESPONSE_CACHE_BYTES;
 
@@ -30,8 +34,13 @@ pub struct NativeServer {
     pub(super) site: OwnSite,
     pub(super) endpoint: Endpoint,
     pub(super) policy: AuthPolicy,
+    /// Policy of `VERIFY_CHALLENGE`, which may accept SHA-1.
+    pub(super) verification_policy: AuthPolicy,
+    pub(super) sha1_warning: Sha1Warning,
     pub(super) challenges: Mutex<PendingChallenges>,
     pub(super) sessions: Mutex<SessionTable>,
+    /// Limits failed authentication attempts, also those of the HTTP server that carries native messages.
+    pub(crate) guess_throttle: Arc<GuessThrottle>,
     pub(super) rate_limiter: Option<NativeRateLimiter>,
     pub(super) response_cache: Option<NativeResponseCache>,
     /// Resolution statistics.
@@ -54,8 +63,11 @@ impl NativeServer {
             endpoint: Endpoint { site_serial: site.site().serial, is_primary: site.site().is_primary() },
             site,
             policy: AuthPolicy::default(),
+            verification_policy: AuthPolicy::default(),
+            sha1_warning: Sha1Warning::default(),
             challenges: Mutex::new(PendingChallenges::new()),
             sessions: Mutex::new(SessionTable::new(SessionLimits::default())),
+            guess_throttle: Arc::new(GuessThrottle::new()),
             rate_limiter: None,
             response_cache: Some(NativeResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES)),
             resolution_counter: None,
@@ -93,6 +105,23 @@ impl NativeServer {
     #[must_use]
     pub const fn allow_dh_1024(mut self, allow: bool) -> Self {
         self.policy.allow_dh_1024 = allow;
+        self
+    }
+
+    /// Accepts SHA-1 proofs of secret keys in `VERIFY_CHALLENGE`, which Handle.Net's library sends at login. Default: false.
+    #[must_use]
+    pub const fn allow_sha1(mut self, allow: bool) -> Self {
+        if allow {
+            self.verification_policy.secret_key_macs = SecretKeyMacSet::DEFAULT.with(SecretKeyMac::Sha1);
+        }
+        self
+    }
+
+    /// Sets how long a session lasts: at most, and without requests. Default: a day, and an hour.
+    #[must_use]
+    pub fn session_limits(mut self, max_age: Duration, max_idle: Duration) -> Self {
+        let limits = SessionLimits { max_age, max_idle, ..SessionLimits::default() };
+        self.sessions = Mutex::new(SessionTable::new(limits));
         self
     }
 

@@ -7,6 +7,7 @@ use tendot_proto::message::{KeyExchangeMode, SessionSetup};
 use tendot_proto::{ResponseCode, ResponseData};
 
 use crate::native::{NativeReply, NativeServer};
+use crate::session_info::SessionInfo;
 
 impl NativeServer {
     pub(crate) fn set_up_session(
@@ -31,6 +32,28 @@ impl NativeServer {
         let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
         response.envelope.session_id = id;
         self.seal(incoming, response)
+    }
+
+    /// Authenticated sessions, for the operator.
+    pub(crate) fn authenticated_sessions(&self) -> Vec<SessionInfo> {
+        let (sessions, now) = (self.lock_sessions(), self.now());
+        let authenticated = sessions.iter(now).filter_map(|(id, session)| {
+            Some(SessionInfo {
+                id: format!("native-{id}"),
+                protocol: "native",
+                identity: session.authenticated_identity()?.0.to_string(),
+                age: now.elapsed.saturating_sub(session.created_at()),
+                idle: now.elapsed.saturating_sub(session.last_used()),
+                remaining: session.expires_at().saturating_sub(now.elapsed),
+            })
+        });
+        authenticated.collect()
+    }
+
+    /// Ends the session with this id of [`authenticated_sessions`](Self::authenticated_sessions); returns whether it existed.
+    pub(crate) fn end_session(&self, id: &str) -> bool {
+        let number = id.strip_prefix("native-").and_then(|number| number.parse().ok());
+        number.is_some_and(|number| self.lock_sessions().remove(number))
     }
 
     /// Ends the session of the request, whose MAC has been verified.

@@ -215,7 +215,7 @@ fn attack_a8_missing_and_wrong_keys_look_alike(store: StoreKind) {
 }
 
 /// Sets up a session over UDP.
-fn open_session(server: &NativeTestServer, identity: Option<&str>) -> Session {
+pub(crate) fn open_session(server: &NativeTestServer, identity: Option<&str>) -> Session {
     let proposal = ClientKeyExchange::new(DhGroup::Modp2048, &mut SystemRandom, auth_context!()).unwrap();
     let identity = identity.map(ValueReference::parse);
     let mut request = Message::request(
@@ -232,7 +232,8 @@ fn open_session(server: &NativeTestServer, identity: Option<&str>) -> Session {
     proposal.complete(&sent, &received, &key, auth_context!()).unwrap()
 }
 
-fn in_session(session: &mut Session, mut message: Message<'_>) -> Vec<u8> {
+/// Request in a session, with its MAC.
+pub(crate) fn in_session(session: &mut Session, mut message: Message<'_>) -> Vec<u8> {
     message.envelope.session_id = session.id();
     let mut bytes = message.to_bytes().unwrap();
     session.add_mac(&mut bytes, auth_context!()).unwrap();

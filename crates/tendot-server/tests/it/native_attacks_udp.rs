@@ -20,6 +20,7 @@ fn strict_limits() -> NativeServerOptions {
         datagrams: Rate { per_second: 10, burst: 20 },
         cpu_per_second: Duration::from_millis(20),
         limit_loopback: true,
+        unverified_bytes: 16_000,
         exempt: Vec::new(),
     };
     NativeServerOptions { rates: Some(rates), ..NativeServerOptions::default() }
@@ -32,14 +33,11 @@ fn attack_u1_large_responses_to_many_requests() {
     server.put("10.5555/LARGE", large_values);
     let large_request = resolution("10.5555/LARGE").to_bytes().unwrap();
     let socket = server.udp_socket();
-    // An unused allowance is enough for one response, however long.
-    socket.send(&large_request).unwrap();
-    let response = receive_udp(&socket, WAIT_TIMEOUT).unwrap();
-    assert!(response.len() > 50_000, "{}", response.len());
     for _ in 0..500 {
         socket.send(&large_request).unwrap();
     }
-    wait_until("500 responses were dropped", || server.dropped("rate_limit") >= 500);
+    wait_until("500 responses were replaced", || server.dropped("unverified") >= 500);
+    while receive_udp(&socket, Duration::from_millis(100)).is_some() {}
     // Responses of at most three times the size of the request are never dropped. The first response is to the first of these
     // requests: there was none to the 500 before.
     let mut small_request = resolution("10.5555/NONE");
@@ -51,8 +49,55 @@ fn attack_u1_large_responses_to_many_requests() {
         assert_eq!(response[8..12], number.to_be_bytes());
         assert!(response.len() <= 3 * small_request.len());
     }
-    // A TCP connection proves the client's address.
+    // A TCP connection proves the client's address: it gets responses of any size.
     assert_eq!(server.code(Transport::Tcp, &resolution("10.5555/LARGE")), 1);
+    wait_until("the address has used its rate and gets it back", || {
+        socket.send(&large_request).unwrap();
+        receive_udp(&socket, Duration::from_millis(500)).is_some_and(|response| response.len() > 50_000)
+    });
+}
+
+/// An address that has not proved itself gets 1,600 bytes at most for one request, and is told to use TCP for more.
+#[test]
+fn audit_f6_amplification_by_one_request() {
+    let server = NativeTestServer::start(strict_limits());
+    let values_of = |bytes: usize| vec![HandleValue::new(1, "DESC", "x".repeat(bytes))];
+    server.put("10.5555/SMALL", values_of(1_200));
+    server.put("10.5555/LARGE", values_of(1_600));
+    let exchange = |name: &str| server.exchange_udp(&resolution(name).to_bytes().unwrap()).unwrap();
+    let small = exchange("10.5555/SMALL");
+    assert_eq!((response_code(&small), small.len() > 1_200), (1, true));
+    let request = resolution("10.5555/LARGE").to_bytes().unwrap();
+    let large = exchange("10.5555/LARGE");
+    assert_eq!((response_code(&large), &*error_message(&large)), (2, "response too large for UDP; use TCP"));
+    assert!(large.len() <= 3 * request.len(), "{}", large.len());
+    assert_eq!(large[8..12], request[8..12], "the client takes it for the response to its request");
+    assert_eq!(server.code(Transport::Tcp, &resolution("10.5555/LARGE")), 1);
+}
+
+/// A network gets 16,000 bytes or three times what it sent in ten seconds, and each request an answer.
+#[test]
+fn audit_f6_amplification_by_many_requests() {
+    let server = NativeTestServer::start(NativeServerOptions {
+        rates: Some(NativeRateLimits {
+            datagrams: Rate { per_second: 1_000_000, burst: 1_000_000 },
+            ..strict_limits().rates.unwrap()
+        }),
+        ..NativeServerOptions::default()
+    });
+    server.put("10.5555/MEDIUM", vec![HandleValue::new(1, "DESC", "x".repeat(1_200))]);
+    let request = resolution("10.5555/MEDIUM").to_bytes().unwrap();
+    let [mut sent, mut received] = [0; 2];
+    for host in 1..=200 {
+        let socket = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, host), 0)).unwrap();
+        socket.connect(server.native).unwrap();
+        sent += socket.send(&request).unwrap();
+        let response = receive_udp(&socket, WAIT_TIMEOUT).unwrap();
+        let datagrams = (response.len() - 20).div_ceil(492);
+        received += response.len() + 20 * (datagrams - 1);
+        assert!(received <= (3 * sent).max(16_000), "{received} bytes for {sent}");
+    }
+    assert!(received > 16_000, "{received}");
 }
 
 /// Responses to a flood of requests are in sum smaller than three times the requests.

@@ -5,7 +5,7 @@ use tendot_proto::auth::{
     AuthContext, AuthPolicy, ChallengeLimits, ChallengeResponse, ChallengeTable, ServerKeyExchange,
     SessionLimits, SessionTable,
 };
-use tendot_proto::crypto::{AwsLcProvider, SigningKey, SystemRandom};
+use tendot_proto::crypto::{AwsLcProvider, Digest, SigningKey, SystemRandom};
 use tendot_proto::endpoint::{Endpoint, IncomingRequest, RejectionReason, SealContext};
 use tendot_proto::message::KeyExchangeMode;
 use tendot_proto::record::{InterfaceProtocol, PublicKey};
@@ -173,7 +173,7 @@ impl TestHandleService {
         });
         match proven {
             Ok((pending, identity)) => {
-                self.sessions.mark_authenticated(pending.id(), &identity);
+                self.sessions.mark_authenticated(pending.id(), &identity, Digest::new(&[]));
                 let request =
                     self.endpoint.decode_request(pending.request(), incoming.transport, now()).unwrap();
                 self.execute(&mut request.resume_after_challenge(incoming), true)

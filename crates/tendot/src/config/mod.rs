@@ -196,6 +196,10 @@ mod tests {
             "upstream = \"https://doi.org\"\ncache.size = \"9MB\"",
             "t.toml:2: invalid value `9MB` for `cache.size`: expected a size such as",
         );
+        check(
+            "upstream_private_addresses = true",
+            "`upstream_private_addresses` has no effect unless `upstream` is `handle-system`",
+        );
         check("cache.size = \"64MiB\"", "t.toml:1: `cache.size` has no effect unless `upstream` is set");
         check(
             "native.admins = [\"300:0.NA/10.1\", \"x\"]",

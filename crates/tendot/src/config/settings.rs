@@ -11,10 +11,11 @@ use super::value::{
 };
 use super::{ConfigError, RawSetting, SettingOrigin, redact};
 use ipnet::IpNet;
-use tendot_client::native::RootSites;
+use tendot_client::native::{NativeClient, RootSites};
 use tendot_client::{CacheSettings, HeaderName};
 use tendot_proto::ValueReference;
 use tendot_proto::crypto::AwsLcProvider;
+use tendot_proto::lookup::LookupConfig;
 use tendot_proto::trust::{RecordSigner, TrustAnchors};
 use tendot_registry::{RecordLimits, RegistrySettings, SigningSettings};
 use tendot_server::http::{ForwardedBy, HttpLimits, HttpRateLimits, ProxyTrust, Rate, UpstreamClient};
@@ -73,6 +74,8 @@ settings! {
         "Store: `embedded:DIR` (without DIR, in the data directory), `postgres://user:password@host/database` (several hosts separated by commas), or `memory:` for tests.";
     upstream: UpstreamSetting = "upstream", "off",
         "Upstream resolver for prefixes that are not homed here: `handle-system` (built-in root), `handle-system:FILE` (root from a file), a resolver URL such as `https://doi.org`, or `off`.";
+    upstream_private_addresses: bool = "upstream_private_addresses", "false",
+        "Follow referrals of a `handle-system` upstream to private addresses, too. The servers in the root file are always queried.";
     upstream_ca_file: Option<PathBuf> = "upstream_ca_file", "",
         "Certificates (PEM) that an `https://` upstream is verified with, instead of the public CAs.";
     postgres_pool_size: u32 = "postgres.pool_size", "16",
@@ -165,6 +168,12 @@ settings! {
         "Site record of a site with several servers, written by `tendot site combine`; the server key identifies this server in it.";
     allow_dh_1024: bool = "native.allow_dh_1024", "true",
         "Allow the 1024-bit Diffie-Hellman group, the only one that Handle.Net 9 clients support.";
+    allow_sha1: bool = "native.allow_sha1", "false",
+        "Accept SHA-1 proofs of secret keys in `VERIFY_CHALLENGE` (opcode 201), which Handle.Net's library and administration tool send at login. The log says when a client needs it.";
+    session_max_age: Duration = "native.session.max_age", "24h",
+        "Maximum duration of a session.";
+    session_idle_timeout: Duration = "native.session.idle_timeout", "1h",
+        "Time after which a session without requests ends.";
     native_response_cache: CacheSize = "native.response_cache_size", "auto",
         "Memory for the native response cache; `auto` is 16MiB, or 256MiB with PostgreSQL.";
     native_max_connections: u32 = "native.limits.max_connections", "10000",
@@ -187,6 +196,8 @@ settings! {
         "Sustained UDP responses per second to one address; above it, only responses up to three times the size of the request. Networks have higher limits.";
     datagram_burst: u32 = "native.rate_limit.datagram_burst", "1000",
         "Burst of UDP responses to one address.";
+    unverified_bytes: u32 = "native.rate_limit.unverified_bytes", "16000",
+        "Bytes of UDP responses in 10 seconds to a network (IPv4 /24, IPv6 /56) whose clients have not connected over TCP; three times the bytes received if that is more. One response has at most 1600. Beyond it, clients are told to use TCP.";
     native_cpu_per_second: Duration = "native.rate_limit.cpu_per_second", "250ms",
         "CPU time per second for signatures, authentication and key exchange of one address.";
     directory_codes: DirectoryCodes = "registry.directory_codes", "10",
@@ -286,6 +297,10 @@ impl ServerSettings {
             let origin = setting.map_or(SettingOrigin::Default, |setting| setting.origin.clone());
             errors.push(ConfigError::new(origin, message));
         }
+        if self.upstream_private_addresses && !matches!(self.upstream.0, Some(UpstreamClient::Native(_))) {
+            let message = "`upstream_private_addresses` has no effect unless `upstream` is `handle-system`";
+            errors.push(ConfigError::new(SettingOrigin::Default, message));
+        }
         for setting in settings.iter().filter(|setting| {
             let is_about_tls = setting.key.name.starts_with("https.") && setting.key.name != "https.address";
             is_about_tls && setting.text != setting.key.default
@@ -306,6 +321,11 @@ impl ServerSettings {
                 let upstream =
                     upstream.map_err(|error| CliError::new(format!("`{}`: {error}", file.display())))?;
                 Ok(Some(UpstreamClient::Http(Box::new(upstream))))
+            }
+            (Some(UpstreamClient::Native(client)), _) => {
+                let allow_private_addresses = self.upstream_private_addresses;
+                let config = LookupConfig { allow_private_addresses, ..client.config().clone() };
+                Ok(Some(UpstreamClient::Native(NativeClient::new(config))))
             }
             (upstream, _) => Ok(upstream.clone()),
         }
@@ -431,6 +451,7 @@ impl ServerSettings {
             datagrams: Rate { per_second: self.datagram_rate, burst: self.datagram_burst },
             cpu_per_second: self.native_cpu_per_second,
             limit_loopback: self.native_rate_limit_loopback,
+            unverified_bytes: self.unverified_bytes.into(),
             exempt: self.native_rate_limit_exempt.clone(),
         })
     }

@@ -8,7 +8,6 @@ use ipnet::IpNet;
 use tendot_client::native::{NativeClient, RootSites};
 use tendot_client::{HeaderName, HttpUpstream, HttpUpstreamError};
 use tendot_proto::ValueReference;
-use tendot_proto::lookup::LookupConfig;
 use tendot_registry::MAX_NAME_LEN;
 use tendot_server::http::{ForwardedBy, UpstreamClient};
 use tracing::Level;
@@ -152,9 +151,7 @@ impl SettingValue for UpstreamSetting {
                 let bytes = std::fs::read(file).map_err(|error| format!("cannot read `{file}`: {error}"))?;
                 let root = RootSites::from_bytes(&bytes)
                     .map_err(|error| format!("invalid root file `{file}`: {error}"))?;
-                // A configured root is trusted to refer to private addresses.
-                let config = LookupConfig { allow_private_addresses: true, ..root.into_config() };
-                Ok(Self(Some(UpstreamClient::Native(NativeClient::new(config)))))
+                Ok(Self(Some(UpstreamClient::Native(NativeClient::new(root.into_config())))))
             }
             _ => HttpUpstream::new(text)
                 .map(|upstream| Self(Some(UpstreamClient::Http(Box::new(upstream)))))

@@ -11,6 +11,7 @@ pub(crate) mod doi;
 pub(crate) mod prefix;
 pub(crate) mod registrant;
 pub(crate) mod report;
+pub(crate) mod session;
 mod table;
 pub(crate) mod token;
 pub(crate) mod transfer;

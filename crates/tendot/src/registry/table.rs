@@ -16,6 +16,7 @@ pub(crate) enum ResourceKind {
     Registrant,
     Prefix,
     Token,
+    Session,
     Doi,
     Transfer,
     HistoryEntry,
@@ -39,6 +40,7 @@ impl ResourceKind {
             Self::Token => {
                 &["id", "role", "subject", "scopes", "prefixes", "expires", "label", "created", "parent"]
             }
+            Self::Session => &["id", "protocol", "identity", "created", "used", "expires"],
             Self::Doi => &[
                 "name",
                 "state",
@@ -88,7 +90,8 @@ impl ResourceKind {
             Self::Token => &["id", "role", "subject", "scopes", "prefixes", "expires", "label"],
             Self::Doi => &["name", "state", "registrant", "url", "updated"],
             Self::Transfer => &["id", "state", "what", "from", "to", "proposed"],
-            Self::HistoryEntry
+            Self::Session
+            | Self::HistoryEntry
             | Self::ReportSummary
             | Self::ResolvedName
             | Self::NeverResolvedName

@@ -17,6 +17,7 @@ use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::record::{InterfaceKind, InterfaceProtocol, ServerInterface, Site};
 use tendot_proto::{Budget, Handle, HandleValue, ResponseCode};
 use tendot_testing::handle_server::{TestHandleServer, TestHandleService, site_value};
+use tendot_testing::http::HttpRequest;
 use tendot_testing::{block_on, conformance, free_port};
 
 use crate::support::{TestDir, TestServer, tendot, text_output};
@@ -114,6 +115,30 @@ fn statement_066_every_prefix_in_every_form() {
         let message = "error: invalid name `doi:dk/caf%E9`: invalid UTF-8 (at byte 10)\n";
         assert_eq!((code, &*stderr), (2, message), "{server}");
     }
+}
+
+/// A record of the root in `upstream = "handle-system:FILE"` cannot make the server query a private address.
+#[test]
+fn audit_f16_upstream_referrals_to_private_addresses() {
+    let names = block_on(TestHandleServer::start(
+        TestHandleService::new().with_record("10.77/1", vec![HandleValue::new(1, "URL", URL)]),
+    ));
+    let root = block_on(TestHandleServer::start(
+        TestHandleService::new().with_record("0.NA/10.77", vec![site_value(1, &names.site())]),
+    ));
+    let dir = TestDir::new();
+    dir.write("root.bin", encode_root_info(&[site_value(1, &root.site())]));
+    let upstream = format!("upstream=handle-system:{}", dir.file("root.bin").display());
+    let target = "/api/handles/10.77/1";
+    let refuses = TestServer::builder(&dir).in_memory().set(&upstream).start();
+    assert_ne!(HttpRequest::get(target).send(refuses.address()).status, 200);
+    assert!(
+        HttpRequest::get("/api/handles/0.NA/10.77").send(refuses.address()).status == 200,
+        "the root is queried"
+    );
+    let follows =
+        TestServer::builder(&dir).in_memory().set(&upstream).set("upstream_private_addresses=true").start();
+    assert_eq!(HttpRequest::get(target).send(follows.address()).status, 200);
 }
 
 #[test]

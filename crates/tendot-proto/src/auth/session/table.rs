@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::key_exchange::ServerKeyExchange;
 use super::{Session, SessionError, SessionRole, is_challenge_response_without_mac};
 use crate::auth::AuthContext;
-use crate::crypto::{SecureRandom, unused_id};
+use crate::crypto::{Digest, SecureRandom, unused_id};
 use crate::message::{Envelope, MessageParts};
 use crate::now::Now;
 use crate::record::ValueReference;
@@ -23,28 +23,37 @@ pub struct SessionTable {
     eviction_order: BTreeSet<(bool, Duration, u32)>,
 }
 
-/// Limits of a [`SessionTable`]: entries and idle timeout.
+/// Limits of a [`SessionTable`]: entries, idle timeout and maximum age.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SessionLimits {
     /// Maximum number of sessions; at least 1.
     pub max_sessions: usize,
     /// Maximum idle time, whatever a client requests.
     pub max_idle: Duration,
+    /// Maximum time since session setup, whatever is sent.
+    pub max_age: Duration,
 }
 
 impl Default for SessionLimits {
     fn default() -> Self {
-        Self { max_sessions: 10_000, max_idle: Duration::from_secs(86_400) }
+        Self {
+            max_sessions: 10_000,
+            max_idle: Duration::from_secs(3_600),
+            max_age: Duration::from_secs(86_400),
+        }
     }
 }
 
-/// Server session: session state, identity and idle time.
+/// Server session: session state, identity, age and idle time.
 #[derive(Debug)]
 pub struct ServerSession {
     session: Session,
     identity: Option<ValueReference<'static>>,
-    is_authenticated: bool,
+    /// Fingerprint of the key that authenticated the session.
+    key_fingerprint: Option<Digest>,
     max_idle: Duration,
+    max_age: Duration,
+    created_at: Duration,
     last_used: Duration,
     /// Number of messages that failed to decrypt.
     decrypt_failures: u32,
@@ -64,17 +73,33 @@ impl ServerSession {
         self.identity.as_ref()
     }
 
-    /// Authenticated identity.
-    pub fn authenticated_identity(&self) -> Option<&ValueReference<'static>> {
-        self.identity.as_ref().filter(|_| self.is_authenticated)
+    /// Authenticated identity, and the fingerprint of its key.
+    pub fn authenticated_identity(&self) -> Option<(&ValueReference<'static>, Digest)> {
+        Some((self.identity.as_ref()?, self.key_fingerprint?))
+    }
+
+    /// Time of session setup, as [`Now::elapsed`].
+    pub const fn created_at(&self) -> Duration {
+        self.created_at
+    }
+
+    /// Time of the last verified message, as [`Now::elapsed`].
+    pub const fn last_used(&self) -> Duration {
+        self.last_used
+    }
+
+    /// Time at which the session expires if it is not used, as [`Now::elapsed`].
+    pub fn expires_at(&self) -> Duration {
+        let idle = self.last_used.saturating_add(self.max_idle);
+        idle.min(self.created_at.saturating_add(self.max_age))
     }
 
     fn eviction_key(&self) -> (bool, Duration, u32) {
-        (self.is_authenticated, self.last_used, self.session.id())
+        (self.key_fingerprint.is_some(), self.last_used, self.session.id())
     }
 
     fn is_expired(&self, now: Now) -> bool {
-        now.elapsed.saturating_sub(self.last_used) > self.max_idle
+        now.elapsed > self.expires_at()
     }
 }
 
@@ -100,8 +125,10 @@ impl SessionTable {
         let session = ServerSession {
             session: Session::new(id, SessionRole::Server, exchange.key),
             identity: exchange.identity,
-            is_authenticated: false,
+            key_fingerprint: None,
             max_idle: exchange.timeout.min(self.limits.max_idle),
+            max_age: self.limits.max_age,
+            created_at: now.elapsed,
             last_used: now.elapsed,
             decrypt_failures: 0,
         };
@@ -159,9 +186,16 @@ impl SessionTable {
         self.sessions.get_mut(&id)
     }
 
-    /// Marks a session as authenticated, if the identity is the one named at session setup. If that was any key of a
-    /// record, the proven key becomes the identity.
-    pub fn mark_authenticated(&mut self, id: u32, identity: &ValueReference<'_>) -> bool {
+    /// Marks a session as authenticated by the key with this fingerprint, if the identity is the one named at session setup.
+    /// If that was any key of a record, the proven key becomes the identity.
+    ///
+    /// With each request in the session the caller checks that the record still has the key, and removes the session if not.
+    pub fn mark_authenticated(
+        &mut self,
+        id: u32,
+        identity: &ValueReference<'_>,
+        key_fingerprint: Digest,
+    ) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else { return false };
         let Some(named) = &mut session.identity else { return false };
         if named.index != 0 && named.index != identity.index || !named.handle().eq_identity(identity.handle())
@@ -170,7 +204,7 @@ impl SessionTable {
         }
         named.index = identity.index;
         self.eviction_order.remove(&session.eviction_key());
-        session.is_authenticated = true;
+        session.key_fingerprint = Some(key_fingerprint);
         self.eviction_order.insert(session.eviction_key());
         true
     }
@@ -184,6 +218,14 @@ impl SessionTable {
     /// Whether there is a session with this id.
     pub fn contains(&self, id: u32) -> bool {
         self.sessions.contains_key(&id)
+    }
+
+    /// Sessions that are not expired, ordered by id.
+    pub fn iter(&self, now: Now) -> impl Iterator<Item = (u32, &ServerSession)> {
+        self.sessions
+            .iter()
+            .filter(move |(_, session)| !session.is_expired(now))
+            .map(|(id, session)| (*id, session))
     }
 
     /// Number of sessions, including expired ones that are not purged yet.

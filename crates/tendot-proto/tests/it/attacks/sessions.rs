@@ -6,7 +6,7 @@ use tendot_proto::auth::{
     AuthContext, AuthPolicy, ClientKeyExchange, DhGroup, ServerKeyExchange, Session, SessionError,
     SessionLimits, SessionTable, add_mac,
 };
-use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
+use tendot_proto::crypto::{AwsLcProvider, Digest, SystemRandom};
 use tendot_proto::endpoint::{Endpoint, SealContext, Transport};
 use tendot_proto::message::{KeyExchangeMode, SessionKeyMaterial, SessionSetup};
 use tendot_proto::record::PublicKey;
@@ -217,16 +217,41 @@ fn attack_a13_tampered_ciphertext() {
     ));
 }
 
+/// Steady use does not extend a session beyond its maximum age.
+#[test]
+fn audit_f2_maximum_age() {
+    let (max_idle, max_age) = (Duration::from_secs(50), Duration::from_secs(200));
+    let mut table = SessionTable::new(SessionLimits { max_idle, max_age, ..SessionLimits::default() });
+    let mut client = session(&mut table, at(0));
+    let mut send = |second| {
+        let message = authenticated_request(&mut client, "10.1000/1");
+        table.verify(&MessageParts::split(&message).unwrap(), false, at(second), auth_context!()).err()
+    };
+    for second in [50, 100, 150, 200] {
+        assert_eq!(send(second), None);
+    }
+    assert_eq!(send(201), Some(SessionError::UnknownSession));
+    session(&mut table, at(300));
+    assert_eq!(
+        table.iter(at(300)).map(|(_, session)| session.expires_at()).collect::<Vec<_>>(),
+        [at(350).elapsed]
+    );
+    assert_eq!(table.iter(at(351)).count(), 0);
+}
+
 #[test]
 fn session_table_evicts_unauthenticated_first() {
-    let mut table = SessionTable::new(SessionLimits { max_sessions: 3, max_idle: Duration::from_secs(50) });
+    let limits =
+        SessionLimits { max_sessions: 3, max_idle: Duration::from_secs(50), ..SessionLimits::default() };
+    let mut table = SessionTable::new(limits);
+    let fingerprint = Digest::new(b"fingerprint");
     let mut first = session(&mut table, at(0));
     let identity = ValueReference::new(300, &b"0.na/10"[..]);
     assert!(
-        !table.mark_authenticated(first.id(), &ValueReference::new(301, &b"0.NA/10"[..])),
+        !table.mark_authenticated(first.id(), &ValueReference::new(301, &b"0.NA/10"[..]), fingerprint),
         "other identity"
     );
-    assert!(table.mark_authenticated(first.id(), &identity));
+    assert!(table.mark_authenticated(first.id(), &identity, fingerprint));
     let clients: Vec<_> = (1..6).map(|second| session(&mut table, at(second))).collect();
     assert_eq!(table.len(), 3);
     let stored: Vec<_> = clients.iter().map(|client| table.contains(client.id())).collect();
@@ -234,7 +259,8 @@ fn session_table_evicts_unauthenticated_first() {
     let message = authenticated_request(&mut first, "10.1000/1");
     let parts = MessageParts::split(&message).unwrap();
     let stored = table.verify(&parts, false, at(10), auth_context!()).unwrap();
-    assert_eq!(stored.authenticated_identity().unwrap().to_string(), "300:0.NA/10");
+    let (identity, key) = stored.authenticated_identity().unwrap();
+    assert_eq!((&*identity.to_string(), key), ("300:0.NA/10", fingerprint));
     table.purge_expired(at(56));
     assert_eq!(table.len(), 1, "all but the used one expired");
     assert!(table.remove(first.id()) && !table.remove(first.id()) && table.is_empty());

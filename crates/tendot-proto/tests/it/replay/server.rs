@@ -7,7 +7,7 @@ use tendot_proto::auth::{
     AuthContext, AuthError, AuthPolicy, ChallengeLimits, ChallengeResponse, ChallengeTable,
     ServerKeyExchange, SessionLimits, SessionTable,
 };
-use tendot_proto::crypto::{AwsLcProvider, SigningKey};
+use tendot_proto::crypto::{AwsLcProvider, Digest, SigningKey};
 use tendot_proto::endpoint::{Endpoint, IncomingRequest, RejectionReason, SealContext, Transport};
 use tendot_proto::message::{KeyExchangeMode, SessionSetup};
 use tendot_proto::wire::WireList;
@@ -116,7 +116,7 @@ impl ReplayServer {
         });
         match verified {
             Ok((pending, identity)) => {
-                self.sessions.mark_authenticated(pending.id(), &identity);
+                self.sessions.mark_authenticated(pending.id(), &identity, Digest::new(&[]));
                 let request =
                     self.endpoint.decode_request(pending.request(), incoming.transport, now).unwrap();
                 Some(self.execute(&mut request.resume_after_challenge(incoming), Some(identity), now))

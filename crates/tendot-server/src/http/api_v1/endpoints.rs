@@ -4,7 +4,7 @@ use tendot_registry::report::ReportKind;
 
 use crate::http::api_v1::api_request::api_reply;
 use crate::http::api_v1::parties::{agencies, prefixes, registrants, tokens, transfers};
-use crate::http::api_v1::{batch, changes, dois, history, metadata, redactions, reports};
+use crate::http::api_v1::{batch, changes, dois, history, metadata, redactions, reports, sessions};
 use crate::http::response::errors::ErrorFormat;
 use crate::http::routing::endpoint::{Access, Api, Endpoint, Handler, Operation};
 
@@ -128,6 +128,16 @@ pub(in crate::http) static API: Api = Api {
             &["/api/v1/tokens/{id}"],
             tokens::describe_one,
             &[Operation::delete(resource!(|server, request, _| server.revoke_token(&request)))],
+        ),
+        Endpoint::new(
+            &["/api/v1/sessions"],
+            sessions::describe,
+            &[private_read(resource!(|server, request, _| server.list_sessions(&request)))],
+        ),
+        Endpoint::new(
+            &["/api/v1/sessions/{id}"],
+            sessions::describe_one,
+            &[Operation::delete(resource!(|server, request, _| server.end_session(&request)))],
         ),
         Endpoint::new(
             &["/api/v1/transfers"],

@@ -17,6 +17,7 @@ mod query_parameters;
 mod redactions;
 mod reports;
 mod schemas;
+mod sessions;
 
 use api_request::{ApiError, ApiRequest, ApiResult, malformed, parse_json, request_budget};
 pub(super) use endpoints::API;

@@ -9,12 +9,15 @@ use tendot_proto::{Budget, HandleValue, ValueReference};
 use tendot_registry::{Caller, Registry};
 use tokio::sync::{OnceCell, Semaphore};
 
+use crate::authenticated_key::AuthenticatedKey;
 use crate::clock::{to_unix_seconds, unix_millis};
+use crate::gcra::Rate;
+use crate::guess_throttle::{AttemptSource, AuthAttempt, GuessThrottle};
 use crate::http::REQUEST_BUDGET;
 use crate::http::authentication::{
-    AuthParams, AuthenticatedKey, AuthenticationError, GuessThrottle, HttpCredentials, HttpSession,
-    HttpSessionTable,
+    AuthParams, AuthenticationError, HttpCredentials, HttpSession, HttpSessionTable,
 };
+use crate::http::middleware::rate_limit::{HttpRateLimiter, HttpRateLimits};
 use crate::http::request::body::RequestBody;
 use crate::http::request::percent;
 use crate::http::request::request_head::RequestHead;
@@ -24,13 +27,22 @@ use crate::native::NativeServer;
 /// Result of the authentication of a request: credentials are checked before the body is read, and used after it.
 pub(crate) type AuthenticationCell = OnceCell<Result<Caller, AuthenticationError>>;
 
+/// Server signatures per client and per network: each costs about as much as verifying a proof.
+const SIGNATURE_LIMITS: HttpRateLimits = HttpRateLimits {
+    per_client: Rate { per_second: 10, burst: 50 },
+    per_network: Rate { per_second: 80, burst: 400 },
+    limit_loopback: false,
+};
+
 /// Authenticates requests: turns credentials into a caller.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
     pub(super) registry: Arc<Registry>,
     pub(in crate::http) operator_token: RwLock<Option<Box<str>>>,
     pub(in crate::http) sessions: HttpSessionTable,
-    pub(in crate::http) guess_throttle: GuessThrottle,
+    /// Shared with the native server.
+    pub(in crate::http) guess_throttle: Arc<GuessThrottle>,
+    pub(super) signature_limiter: HttpRateLimiter,
     /// Limits concurrent proof verifications to the number of cores.
     pub(super) cpu_permits: Arc<Semaphore>,
     /// Server whose site key signs nonces.
@@ -45,10 +57,21 @@ impl Authenticator {
             registry,
             operator_token: RwLock::default(),
             sessions: HttpSessionTable::default(),
-            guess_throttle: GuessThrottle::new(),
+            guess_throttle: Arc::new(GuessThrottle::new()),
+            signature_limiter: HttpRateLimiter::new(SIGNATURE_LIMITS),
             cpu_permits: Arc::new(Semaphore::new(cores)),
             native_server: None,
         }
+    }
+
+    /// Starts an attempt to authenticate as this identity, unless too many have failed.
+    pub(in crate::http) fn start_attempt(
+        &self,
+        request: &RequestHead<'_>,
+        account: &str,
+    ) -> Result<AuthAttempt<'_>, AuthenticationError> {
+        let source = request.client.map_or(AttemptSource::Hidden, AttemptSource::Connection);
+        self.guess_throttle.start_attempt(source, account).map_err(AuthenticationError::Throttled)
     }
 
     /// Authenticates a request, once; `Anonymous` without credentials.
@@ -149,7 +172,7 @@ impl Authenticator {
             return self.match_key(&claim, is_match, request).await;
         }
         // Another server of the site stores the key.
-        let attempt = self.guess_throttle.start_attempt(request, &claim.to_string())?;
+        let attempt = self.start_attempt(request, &claim.to_string())?;
         if !self.verify_secret_at_peer(&claim, password).await {
             return Err(AuthenticationError::Failed);
         }
@@ -182,7 +205,7 @@ impl Authenticator {
         is_match: impl Fn(&HandleValue<'_>) -> bool,
         request: &RequestHead<'_>,
     ) -> Result<AuthenticatedKey, AuthenticationError> {
-        let attempt = self.guess_throttle.start_attempt(request, &claim.to_string())?;
+        let attempt = self.start_attempt(request, &claim.to_string())?;
         let (keys, attempt) = self.read_keys(claim, attempt).await?;
         let mut keys = keys.iter().filter(|key| claim.index == 0 || key.index == claim.index);
         let authenticated = keys.find(|key| is_match(key)).and_then(|key| AuthenticatedKey::new(claim, key));
@@ -208,7 +231,7 @@ impl Authenticator {
         match self.registry.authenticate_token(token, unix_millis(), &mut Budget::new(REQUEST_BUDGET)).await {
             Ok(Some(identity)) => Ok(Caller::Token(identity)),
             Ok(None) => {
-                self.guess_throttle.start_attempt(request, "operator")?;
+                self.start_attempt(request, "operator")?;
                 Err(AuthenticationError::InvalidToken)
             }
             Err(error) => {

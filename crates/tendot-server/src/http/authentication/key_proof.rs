@@ -1,17 +1,20 @@
 //! Proofs of key possession: signatures and MACs of nonces, checked against the keys of a handle record.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tendot_proto::auth::{
     AuthContext, AuthError, AuthPolicy, Challenge, PublicKeyResponse, SecretKeyMac, SecretKeyResponse,
 };
-use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, Digest, HashAlgorithm, SystemRandom};
+use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::{Budget, HandleValue, ValueReference};
-use tendot_registry::{Caller, Error, HandleIdentity};
+use tendot_registry::Error;
 
+use crate::authenticated_key::AuthenticatedKey;
+use crate::guess_throttle::AuthAttempt;
 use crate::http::REQUEST_BUDGET;
 use crate::http::authentication::auth_params::{ChallengeAnswer, encode_base64};
-use crate::http::authentication::{AuthAttempt, AuthParams, AuthenticationError, Authenticator, HttpSession};
+use crate::http::authentication::{AuthParams, AuthenticationError, Authenticator, HttpSession};
 use crate::http::request::request_head::RequestHead;
 use crate::random::random_bytes;
 
@@ -43,31 +46,6 @@ impl KeyProof {
     }
 }
 
-/// Authenticated identity, and a hash of the key that proved it.
-#[derive(Clone, Debug)]
-pub(crate) struct AuthenticatedKey {
-    pub(crate) identity: HandleIdentity,
-    /// Hash of the key.
-    key: Digest,
-}
-
-impl AuthenticatedKey {
-    pub(crate) fn new(claim: &ValueReference<'_>, key: &HandleValue<'_>) -> Option<Self> {
-        let identity = HandleIdentity::from_proof(key.index, claim.handle().as_bytes())?;
-        Some(Self { identity, key: fingerprint(key)? })
-    }
-}
-
-impl From<AuthenticatedKey> for Caller {
-    fn from(authenticated: AuthenticatedKey) -> Self {
-        Self::Handle(authenticated.identity)
-    }
-}
-
-fn fingerprint(key: &HandleValue<'_>) -> Option<Digest> {
-    AwsLcProvider.hash(HashAlgorithm::Sha256, &[&key.value_type, &key.data]).ok()
-}
-
 impl Authenticator {
     /// Keys of the claimed identity.
     pub(crate) async fn read_keys<'a>(
@@ -89,17 +67,12 @@ impl Authenticator {
         }
     }
 
-    /// Whether the record still has the key; assumed while it cannot be read.
+    /// Whether the record still has the key; assumed while the record cannot be read.
     pub(crate) async fn is_key_current(&self, authenticated: &AuthenticatedKey) -> bool {
-        let keys =
-            self.registry.key_values(authenticated.identity.handle(), &mut Budget::new(REQUEST_BUDGET)).await;
-        keys.is_err()
-            || keys.is_ok_and(|keys| {
-                keys.iter().any(|key| {
-                    key.index == authenticated.identity.index()
-                        && fingerprint(key).is_some_and(|key| key == authenticated.key)
-                })
-            })
+        match authenticated.is_current(&self.registry, &mut Budget::new(REQUEST_BUDGET)).await {
+            Ok(is_current) => is_current,
+            Err(error) => matches!(error, Error::Store(_) | Error::SitePeer { .. }),
+        }
     }
 
     /// Verifies a secret key that another server of the site stores. That server is sent a proof, not the secret.
@@ -127,7 +100,7 @@ impl Authenticator {
         request: &RequestHead<'_>,
     ) -> Result<AuthenticatedKey, AuthenticationError> {
         let claim = answer.claim.clone();
-        let attempt = self.guess_throttle.start_attempt(request, &claim.to_string())?;
+        let attempt = self.start_attempt(request, &claim.to_string())?;
         let (keys, attempt) = self.read_keys(&claim, attempt).await?;
         let (index, keys) = self.verify_proof(nonce.to_vec(), answer, keys, attempt).await?;
         let key = keys.iter().find(|key| key.index == index);
@@ -157,6 +130,12 @@ impl Authenticator {
         Ok(found)
     }
 
+    /// Whether the client may have another server signature.
+    fn may_have_signature(&self, request: &RequestHead<'_>) -> bool {
+        let client = request.client.filter(|_| !request.is_loopback);
+        client.is_none_or(|client| self.signature_limiter.charge(client, Instant::now()).is_ok())
+    }
+
     /// Server signature of both nonces, if the client requests it and the site has a key.
     pub(crate) async fn sign_nonces(
         &self,
@@ -165,7 +144,7 @@ impl Authenticator {
         request: &RequestHead<'_>,
     ) -> Option<String> {
         let (native_server, cnonce) = (self.native_server.as_ref()?, params.server_challenge()?);
-        if !self.guess_throttle.charge_signature(request) {
+        if !self.may_have_signature(request) {
             return None;
         }
         let cpu_permit = Arc::clone(&self.cpu_permits).acquire_owned().await.ok()?;

@@ -8,7 +8,8 @@
 //! - `key_proof.rs`: signatures and MACs of nonces
 //! - `challenge.rs`: `WWW-Authenticate`
 //! - `session_table.rs`: bounded table of sessions
-//! - `guess_throttle.rs`: failed attempts per client and account
+//!
+//! `guess_throttle.rs` at the root of the crate limits failed attempts, also those of the native protocol.
 //!
 //! There are no cookies: credentials come in a header that a page of another site cannot make a browser send, which is why a
 //! client certificate counts only if a header claims it. Browsers do send stored passwords for pages of other sites; those are
@@ -18,7 +19,6 @@ mod auth_params;
 mod authenticate;
 mod challenge;
 mod credentials;
-mod guess_throttle;
 mod key_proof;
 mod session_table;
 
@@ -28,8 +28,6 @@ pub(crate) use auth_params::{AuthParams, AuthParamsJson, ChallengeAnswer};
 pub(crate) use authenticate::{AuthenticationCell, Authenticator};
 pub(crate) use challenge::SERVER_SIGNATURE_ALGORITHM;
 pub(crate) use credentials::{HttpCredentials, is_cross_site_credential};
-pub(super) use guess_throttle::{AuthAttempt, GuessThrottle};
-pub(crate) use key_proof::AuthenticatedKey;
 use key_proof::KeyProof;
 pub(crate) use session_table::{HttpSession, HttpSessionId, HttpSessionTable};
 use tendot_proto::auth::AuthError;

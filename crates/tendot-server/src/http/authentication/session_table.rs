@@ -9,10 +9,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
+use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, HashAlgorithm};
 
+use crate::authenticated_key::AuthenticatedKey;
+use crate::http::authentication::AuthenticationError;
 use crate::http::authentication::auth_params::encode_base64;
-use crate::http::authentication::{AuthenticatedKey, AuthenticationError};
 use crate::random::random_bytes;
+use crate::session_info::SessionInfo;
 
 /// Maximum number of sessions, and of authenticated ones; the rest is for unauthenticated sessions.
 const MAX_SESSIONS: usize = 10_000;
@@ -31,6 +34,15 @@ const MAX_ANSWERS_PER_NONCE: usize = 32;
 /// Random 128-bit session id; redacted in `Debug`.
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct HttpSessionId([u8; 16]);
+
+impl HttpSessionId {
+    /// Id for the operator: a hash, since the session id itself is a credential.
+    fn to_public_id(self) -> String {
+        let hash = AwsLcProvider.hash(HashAlgorithm::Sha256, &[&self.0]).ok();
+        let hash = hash.as_deref().and_then(|hash| hash.first_chunk::<8>()).copied().unwrap_or_default();
+        format!("http-{}", HEXLOWER.encode(&hash))
+    }
+}
 
 impl FromStr for HttpSessionId {
     type Err = ();
@@ -83,6 +95,20 @@ impl SessionEntry {
     fn is_expired(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.last_used) > IDLE_TIMEOUT
             || now.saturating_duration_since(self.created_at) > MAX_SESSION_AGE
+    }
+
+    /// Session for the operator; `None` if it is not authenticated.
+    fn to_info(&self, now: Instant) -> Option<SessionInfo> {
+        let (age, idle) =
+            (now.saturating_duration_since(self.created_at), now.saturating_duration_since(self.last_used));
+        Some(SessionInfo {
+            id: self.session.id.to_public_id(),
+            protocol: "http",
+            identity: self.session.authenticated.as_ref()?.identity.to_string(),
+            age,
+            idle,
+            remaining: IDLE_TIMEOUT.saturating_sub(idle).min(MAX_SESSION_AGE.saturating_sub(age)),
+        })
     }
 
     const fn last_use(&self) -> (Instant, HttpSessionId) {
@@ -195,6 +221,21 @@ impl HttpSessionTable {
     /// Removes a session; returns whether it existed.
     pub(crate) fn remove(&self, id: HttpSessionId) -> bool {
         self.lock().remove(id).is_some()
+    }
+
+    /// Authenticated sessions, for the operator.
+    pub(crate) fn authenticated(&self, now: Instant) -> Vec<SessionInfo> {
+        let indexes = self.lock();
+        let entries = indexes.authenticated.iter().filter_map(|(_, id)| indexes.sessions.get(id));
+        entries.filter(|entry| !entry.is_expired(now)).filter_map(|entry| entry.to_info(now)).collect()
+    }
+
+    /// Ends the authenticated session with this id of [`authenticated`](Self::authenticated); returns whether it existed.
+    pub(crate) fn end(&self, public_id: &str) -> bool {
+        let mut indexes = self.lock();
+        let mut ids = indexes.authenticated.iter().map(|(_, id)| *id);
+        let found = ids.find(|id| id.to_public_id() == public_id);
+        found.is_some_and(|id| indexes.remove(id).is_some())
     }
 
     fn lock(&self) -> MutexGuard<'_, SessionIndexes> {

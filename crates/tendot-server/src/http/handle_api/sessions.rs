@@ -8,9 +8,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::{HttpMethod, Required};
 
+use crate::authenticated_key::AuthenticatedKey;
 use crate::http::authentication::{
-    AuthParams, AuthParamsJson, AuthenticatedKey, AuthenticationError, HttpCredentials, HttpSession,
-    SERVER_SIGNATURE_ALGORITHM,
+    AuthParams, AuthParamsJson, AuthenticationError, HttpCredentials, HttpSession, SERVER_SIGNATURE_ALGORITHM,
 };
 use crate::http::handle_api::handles::JSON;
 use crate::http::handle_api::reply_body::{

@@ -69,11 +69,10 @@ impl HttpServer {
         };
         let is_valid = match (nonce, params.cnonce(), proof) {
             (Some(nonce), Some(cnonce), Ok(proof)) => {
-                let attempt =
-                    match self.authenticator.guess_throttle.start_attempt(request, &claim.to_string()) {
-                        Ok(attempt) => attempt,
-                        Err(error) => return authentication_error(error, handle, request),
-                    };
+                let attempt = match self.authenticator.start_attempt(request, &claim.to_string()) {
+                    Ok(attempt) => attempt,
+                    Err(error) => return authentication_error(error, handle, request),
+                };
                 let (keys, attempt) = match self.authenticator.read_keys(&claim, attempt).await {
                     Ok(keys) => keys,
                     Err(error) => return authentication_error(error, handle, request),

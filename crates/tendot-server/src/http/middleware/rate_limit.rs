@@ -70,29 +70,17 @@ impl HttpRateLimiter {
     pub(crate) fn charge(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
         self.check(address, now)?;
         let now = self.elapsed(now);
-        self.clients.charge(
+        GcraTable::charge(
             self.clients.slots(client_network(address)),
             now,
             self.rates.per_client.interval_nanos(),
         );
-        self.networks.charge(
+        GcraTable::charge(
             self.networks.slots(provider_network(address)),
             now,
             self.rates.per_network.interval_nanos(),
         );
         Ok(())
-    }
-
-    /// Refunds a charged request.
-    pub(crate) fn refund(&self, address: IpAddr) {
-        GcraTable::refund(
-            self.clients.slots(client_network(address)),
-            self.rates.per_client.interval_nanos(),
-        );
-        GcraTable::refund(
-            self.networks.slots(provider_network(address)),
-            self.rates.per_network.interval_nanos(),
-        );
     }
 
     fn elapsed(&self, now: Instant) -> u64 {

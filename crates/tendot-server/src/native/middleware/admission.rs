@@ -73,14 +73,17 @@ impl NativeServer {
         transport: Transport,
         client: IpAddr,
     ) -> &Arc<Semaphore> {
-        let servers = &self.site.site().servers;
         // Peers use TCP; the source address of a datagram can be forged.
-        let is_peer = transport != Transport::Udp
-            && servers.len() > 1
-            && servers.iter().any(|server| server.ip() == client.to_canonical());
+        let is_peer = transport != Transport::Udp && self.is_site_peer(client);
         // Only servers send this request, and answering it queries no other server.
         let is_proof = message.opcode() == Opcode::VERIFY_CHALLENGE;
         if is_proof || is_peer { &self.peer_permits } else { &self.expensive_permits }
+    }
+
+    /// Whether another server of the site has this address.
+    pub(crate) fn is_site_peer(&self, client: IpAddr) -> bool {
+        let servers = &self.site.site().servers;
+        servers.len() > 1 && servers.iter().any(|server| server.ip() == client.to_canonical())
     }
 
     /// Handles a public read, if that does not block.

@@ -61,6 +61,8 @@ pub(crate) enum DropReason {
     Duplicate,
     /// Response rate limit of the source exceeded, and the response would be large.
     RateLimit,
+    /// Too large for an unverified address, which gets an error instead.
+    Unverified,
     /// CPU budget of the source exceeded.
     CpuLimit,
     /// Server overloaded.
@@ -70,12 +72,13 @@ pub(crate) enum DropReason {
 }
 
 impl DropReason {
-    const LABELS: [(Self, &'static str); 8] = [
+    const LABELS: [(Self, &'static str); 9] = [
         (Self::Malformed, "malformed"),
         (Self::NotARequest, "not_a_request"),
         (Self::SourcePort, "source_port"),
         (Self::Duplicate, "duplicate"),
         (Self::RateLimit, "rate_limit"),
+        (Self::Unverified, "unverified"),
         (Self::CpuLimit, "cpu_limit"),
         (Self::Overloaded, "overloaded"),
         (Self::SendFailed, "send_failed"),

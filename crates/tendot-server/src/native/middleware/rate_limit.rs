@@ -12,6 +12,7 @@ use ipnet::IpNet;
 
 use crate::client_network::truncate;
 use crate::gcra::{GcraTable, Rate};
+use crate::native::middleware::amplification::AmplificationLimiter;
 
 /// Limits on response datagrams and CPU time per source.
 #[derive(Clone, Debug)]
@@ -22,6 +23,9 @@ pub struct NativeRateLimits {
     pub cpu_per_second: Duration,
     /// Whether loopback addresses are limited, too.
     pub limit_loopback: bool,
+    /// UDP response bytes in ten seconds to a network (IPv4 /24, IPv6 /56) whose addresses are not verified by TCP, unless three
+    /// times the bytes received from it are more.
+    pub unverified_bytes: u64,
     /// Exempt networks.
     pub exempt: Vec<IpNet>,
 }
@@ -45,6 +49,7 @@ pub(crate) struct NativeRateLimiter {
     rates: NativeRateLimits,
     responses: GcraTable,
     cpu: GcraTable,
+    pub(crate) amplification: AmplificationLimiter,
     start: Instant,
 }
 
@@ -53,6 +58,7 @@ impl NativeRateLimiter {
         Self {
             responses: GcraTable::new(NATIVE_SLOTS_PER_ROW, rates.datagrams.burst_nanos()),
             cpu: GcraTable::new(NATIVE_SLOTS_PER_ROW, CPU_BURST_SECONDS * 1_000_000_000),
+            amplification: AmplificationLimiter::new(rates.unverified_bytes),
             start: Instant::now(),
             rates,
         }
@@ -77,7 +83,7 @@ impl NativeRateLimiter {
         if slots().any(|(slots, cost)| self.responses.check(slots, now, capped(cost)).is_err()) {
             return false;
         }
-        slots().for_each(|(slots, cost)| self.responses.charge(slots, now, cost));
+        slots().for_each(|(slots, cost)| GcraTable::charge(slots, now, cost));
         true
     }
 
@@ -93,7 +99,7 @@ impl NativeRateLimiter {
         let per_second = u64::try_from(self.rates.cpu_per_second.as_micros()).unwrap_or(u64::MAX).max(1);
         let (now, cost) = (self.elapsed(now), u64::from(microseconds) * 1_000_000_000 / per_second);
         for (network, _, times) in enclosing_networks(address) {
-            self.cpu.charge(self.cpu.slots(network), now, cost / times);
+            GcraTable::charge(self.cpu.slots(network), now, cost / times);
         }
     }
 
@@ -120,6 +126,7 @@ mod tests {
             datagrams: Rate { per_second: 10, burst: 20 },
             cpu_per_second: Duration::from_millis(100),
             limit_loopback: false,
+            unverified_bytes: 16_000,
             exempt: vec!["192.0.2.128/25".parse().unwrap()],
         })
     }

@@ -124,6 +124,9 @@ impl NativeConnection {
                     return Ok(ConnectionEnd::InputUnread);
                 }
             };
+            if let Some(rate_limiter) = &self.native.rate_limiter {
+                rate_limiter.amplification.mark_verified(self.client, std::time::Instant::now());
+            }
             let message = ClassifiedMessage::new(message);
             let mut reply = self.native.handle_message(&message, Transport::Tcp, self.client).await;
             let keep_alive = reply.keep_alive;

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tendot_proto::endpoint::Transport;
-use tendot_proto::{Fragments, Reassembly, ResponseCode, limits};
+use tendot_proto::endpoint::{RejectionReason, Transport};
+use tendot_proto::{Fragments, Reassembly, ReceivedMessage, ResponseCode, limits};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::native::classified_message::ClassifiedMessage;
+use crate::native::middleware::amplification::{AmplificationLimiter, ResponseKind};
 use crate::native::middleware::metrics::DropReason;
 use crate::native::middleware::rate_limit::MAX_AMPLIFICATION;
 use crate::native::server::udp_reply_cache::{ReceivedCopy, UdpReplyCache};
@@ -123,7 +124,7 @@ impl UdpWorker {
         let first_copy = if received.is_public_read() {
             if let Some(reply) = native.try_inline(&received, Transport::Udp, client) {
                 if let Some(response) = into_response(native, reply) {
-                    self.queue_response(response, message.len(), from);
+                    self.queue_response(response, &message, from);
                 }
                 return;
             }
@@ -137,7 +138,7 @@ impl UdpWorker {
                     return native.metrics.record_drop(DropReason::CpuLimit);
                 }
                 ReceivedCopy::Answered(response) => {
-                    return self.queue_response(response.to_vec(), message.len(), from);
+                    return self.queue_response(response.to_vec(), &message, from);
                 }
             }
         };
@@ -156,7 +157,7 @@ impl UdpWorker {
                 request.finish(sender.native.now(), response);
             }
             if let Some(response) = into_response(&sender.native, reply) {
-                sender.send(response, message.len(), from);
+                sender.send(response, &message, from);
             }
             // The store may be closed as soon as no permit is held.
             drop(sender);
@@ -164,11 +165,11 @@ impl UdpWorker {
         });
     }
 
-    /// Sends the response to a request of `request_len` bytes with those to the current batch, within the rate limits.
-    fn queue_response(&mut self, response: Vec<u8>, request_len: usize, to: UdpPeer) {
-        if !is_within_rate_limit(&self.sender.native, &response, request_len, to.address.ip()) {
+    /// Sends the response to a request with those to the current batch, within the limits.
+    fn queue_response(&mut self, response: Vec<u8>, request: &[u8], to: UdpPeer) {
+        let Some(response) = limit_response(&self.sender.native, response, request, to.address.ip()) else {
             return;
-        }
+        };
         if response.len() <= MAX_INLINE_SEND_BYTES {
             return self.ready_responses.push((response, to));
         }
@@ -186,11 +187,9 @@ struct UdpSender {
 }
 
 impl UdpSender {
-    /// Sends the response to a request of `request_len` bytes, within the rate limits.
-    fn send(&self, response: Vec<u8>, request_len: usize, to: UdpPeer) {
-        if !is_within_rate_limit(&self.native, &response, request_len, to.address.ip()) {
-            return;
-        }
+    /// Sends the response to a request, within the limits.
+    fn send(&self, response: Vec<u8>, request: &[u8], to: UdpPeer) {
+        let Some(response) = limit_response(&self.native, response, request, to.address.ip()) else { return };
         if response.len() <= MAX_INLINE_SEND_BYTES {
             return self.send_fragments(&response, to);
         }
@@ -232,20 +231,52 @@ fn into_response(native: &NativeServer, reply: NativeReply) -> Option<Vec<u8>> {
     reply.message
 }
 
-/// Whether the rate limits allow sending a response: see `middleware/rate_limit.rs`.
-fn is_within_rate_limit(native: &NativeServer, response: &[u8], request_len: usize, to: IpAddr) -> bool {
+/// Response to send within the limits of `middleware/rate_limit.rs` and `middleware/amplification.rs`: the response, an error in its
+/// place, or none.
+fn limit_response(native: &NativeServer, response: Vec<u8>, request: &[u8], to: IpAddr) -> Option<Vec<u8>> {
+    let to = to.to_canonical();
     let Some(rate_limiter) = native.rate_limiter.as_ref().filter(|rate_limiter| !rate_limiter.is_exempt(to))
     else {
-        return true;
+        return Some(response);
     };
-    let datagrams =
-        response.len().saturating_sub(limits::ENVELOPE_LEN).div_ceil(limits::MAX_DATAGRAM_PAYLOAD_LEN);
-    let is_allowed = rate_limiter.charge_response(to, datagrams.max(1), Instant::now())
-        || response.len() <= MAX_AMPLIFICATION * request_len;
+    let now = Instant::now();
+    let response = if rate_limiter.amplification.is_verified(to, now) {
+        Some(response)
+    } else {
+        limit_unverified(native, &rate_limiter.amplification, response, request, to, now)
+    }?;
+    let is_allowed = rate_limiter.charge_response(to, datagram_count(&response), now)
+        || response.len() <= MAX_AMPLIFICATION * request.len();
     if !is_allowed {
         native.metrics.record_drop(DropReason::RateLimit);
     }
-    is_allowed
+    is_allowed.then_some(response)
+}
+
+/// Number of datagrams of a message.
+fn datagram_count(message: &[u8]) -> usize {
+    message.len().saturating_sub(limits::ENVELOPE_LEN).div_ceil(limits::MAX_DATAGRAM_PAYLOAD_LEN).max(1)
+}
+
+/// Response to send to an unverified address: one that is too large is replaced by an error, so that the client connects over TCP.
+fn limit_unverified(
+    native: &NativeServer,
+    limiter: &AmplificationLimiter,
+    response: Vec<u8>,
+    request: &[u8],
+    to: IpAddr,
+    now: Instant,
+) -> Option<Vec<u8>> {
+    let sent = response.len() + limits::ENVELOPE_LEN * datagram_count(&response).saturating_sub(1);
+    if limiter.charge(to, ResponseKind::Full, request.len(), sent, now) {
+        return Some(response);
+    }
+    native.metrics.record_drop(DropReason::Unverified);
+    let received = ReceivedMessage::new(request);
+    let (envelope, header) = (*received.envelope().ok()?, received.header().copied());
+    let rejection = native.endpoint.reject(envelope, header, RejectionReason::TcpRequired, native.now());
+    let error = rejection.response()?;
+    limiter.charge(to, ResponseKind::TcpRequired, 0, error.len(), now).then(|| error.to_vec())
 }
 
 #[cfg(test)]

@@ -43,6 +43,8 @@ pub(crate) struct NativeServerOptions {
     /// Whether the sockets were opened elsewhere, as with systemd's socket activation.
     pub(crate) has_inherited_sockets: bool,
     pub(crate) resolution_counter: Option<Arc<ResolutionCounter>>,
+    /// Whether SHA-1 proofs are accepted in `VERIFY_CHALLENGE`.
+    pub(crate) allow_sha1: bool,
 }
 
 impl Default for NativeServerOptions {
@@ -53,6 +55,7 @@ impl Default for NativeServerOptions {
             full_access: true,
             has_inherited_sockets: false,
             resolution_counter: None,
+            allow_sha1: false,
         }
     }
 }
@@ -84,7 +87,8 @@ impl NativeTestServer {
         let store = Arc::new(store.into());
         let registry = Arc::new(Registry::with_shared_store(Arc::clone(&store), settings));
         block_on(edits::commit(&store, recorded_records()));
-        let mut native = NativeServer::new(Arc::clone(&registry), recorded_site());
+        let mut native =
+            NativeServer::new(Arc::clone(&registry), recorded_site()).allow_sha1(options.allow_sha1);
         if let Some(rates) = options.rates {
             native = native.rate_limits(rates);
         }
