@@ -137,7 +137,7 @@ impl HttpServer {
             ProposeTransfer { subject, to: proposal.to, force: proposal.force, random_bytes: random_bytes() };
         if request.parameters.is_set("dry-run") {
             let planned = self.registry.dry_run(&command, request.call(&mut request_budget())).await?;
-            return Ok(json_reply(&TransferJson::from(&planned), 0, request));
+            return Ok(json_reply(&TransferJson::at_time(&planned, request.now_ms), 0, request));
         }
         let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
         let path = format!("/api/v1/transfers/{}", outcome.output.id);
