@@ -61,6 +61,15 @@ pub(crate) fn signed_records(arguments: &[&str]) -> Result<String> {
     Ok(cmd!(sh, "java {option} -Dfile.encoding=UTF-8 -Dstdout.encoding=UTF-8 -cp {class_path} SignedRecords {arguments...}").read()?)
 }
 
+/// Whether the server at `ADDRESS:PORT` accepts a login with a secret key by Handle.Net's adapter.
+pub(crate) fn secret_key_login(server: &str, identity: &str, secret: &str) -> Result<bool> {
+    let settings = root().join("target/interop/client/settings");
+    let (sh, class_path) = (shell()?, class_path("client")?);
+    let option = format!("-Dnet.handle.configDir={}", settings.display());
+    let output = cmd!(sh, "java {option} -cp {class_path} SecretKeyLogin {server} {identity} {secret}").read()?;
+    Ok(output.lines().any(|line| line == "accepted"))
+}
+
 /// Downloads and compiles the peers, so that nothing has to be installed later.
 pub(crate) fn prepare() -> Result<()> {
     ["server", "client"].into_iter().try_for_each(|which| class_path(which).map(drop))

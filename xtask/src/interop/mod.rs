@@ -69,8 +69,9 @@ pub(crate) fn interop(tendot: Option<&Path>) -> Result<InteropReport> {
     let [theirs, ours, partitioned] = thread::scope(|scope| {
         let own_client = scope.spawn(|| test_own_client(&programs, &dir, &handle_net, &single, &records));
         let exchanges = send_all([&handle_net, &single, &three]);
+        let logins = test_secret_key_logins(&handle_net, &single);
         join(own_client)?;
-        exchanges
+        logins.and(exchanges)
     })?;
     for (address, port) in three.addresses.iter().zip(&three.http_ports) {
         let metrics = HttpRequest::get("/metrics").try_send((*address, *port).into())?;
@@ -220,6 +221,7 @@ fn serve(tendot: &Path, data_dir: &Path, address: Ipv4Addr, native: u16, http: u
     command.args(["--native", &format!("{address}:{native}"), "--http", &format!("{address}:{http}")]);
     command.args(["--set", &format!("native.admins={SERVER_ADMIN}")]);
     command.args(["--set", "native.admins_full_access=true"]);
+    command.args(["--set", "native.allow_sha1=true"]);
     command
 }
 
@@ -311,6 +313,17 @@ fn send_all(servers: [&Endpoints; 3]) -> Result<[Vec<Exchange>; 3]> {
         exchange.response["id"].take();
     }
     Ok(exchanges)
+}
+
+/// Handle.Net's adapter logs in with a secret key: it sends SHA-1, which needs a setting here.
+fn test_secret_key_logins(handle_net: &Endpoints, single: &Endpoints) -> Result<()> {
+    for (server, secret, expected) in
+        [(handle_net, "opensesame", true), (single, "opensesame", true), (single, "wrong", false)]
+    {
+        let is_accepted = java::secret_key_login(&server.first(), "301:10.5555/ADMIN", secret)?;
+        ensure!(is_accepted == expected, "login with `{secret}` at {}: {is_accepted}", server.first());
+    }
+    Ok(())
 }
 
 /// Tests our client: equal results at both servers, and all administrative operations at the Handle.Net server.
