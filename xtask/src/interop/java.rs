@@ -66,7 +66,8 @@ pub(crate) fn secret_key_login(server: &str, identity: &str, secret: &str) -> Re
     let settings = root().join("target/interop/client/settings");
     let (sh, class_path) = (shell()?, class_path("client")?);
     let option = format!("-Dnet.handle.configDir={}", settings.display());
-    let output = cmd!(sh, "java {option} -cp {class_path} SecretKeyLogin {server} {identity} {secret}").read()?;
+    let output =
+        cmd!(sh, "java {option} -cp {class_path} SecretKeyLogin {server} {identity} {secret}").read()?;
     Ok(output.lines().any(|line| line == "accepted"))
 }
 
