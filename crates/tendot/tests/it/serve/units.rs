@@ -197,7 +197,7 @@ fn allowed_system_calls(unit: &str) -> BTreeSet<String> {
             name if name.starts_with('@') && !line.starts_with(' ') => group = name,
             "" => group = "",
             name if !name.starts_with('#') && !group.is_empty() => {
-                members.entry(group).or_default().push(name)
+                members.entry(group).or_default().push(name);
             }
             _ => {}
         }
