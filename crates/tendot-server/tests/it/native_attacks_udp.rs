@@ -57,7 +57,7 @@ fn attack_u1_large_responses_to_many_requests() {
     });
 }
 
-/// An address that has not proved itself gets 1,600 bytes at most for one request, and is told to use TCP for more.
+/// An address that has not proved itself gets 1,600 bytes at most for one request, and an error instead of more.
 #[test]
 fn audit_f6_amplification_by_one_request() {
     let server = NativeTestServer::start(strict_limits());

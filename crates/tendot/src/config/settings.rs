@@ -197,7 +197,7 @@ settings! {
     datagram_burst: u32 = "native.rate_limit.datagram_burst", "1000",
         "Burst of UDP responses to one address.";
     unverified_bytes: u32 = "native.rate_limit.unverified_bytes", "16000",
-        "Bytes of UDP responses in 10 seconds to a network (IPv4 /24, IPv6 /56) whose clients have not connected over TCP; three times the bytes received if that is more. One response has at most 1600. Beyond it, clients are told to use TCP.";
+        "Bytes of UDP responses in 10 seconds to a network (IPv4 /24, IPv6 /56) whose clients have not connected over TCP; three times the bytes received if that is more. One response has at most 1600. Clients get an error instead of more, and use TCP.";
     native_cpu_per_second: Duration = "native.rate_limit.cpu_per_second", "250ms",
         "CPU time per second for signatures, authentication and key exchange of one address.";
     directory_codes: DirectoryCodes = "registry.directory_codes", "10",

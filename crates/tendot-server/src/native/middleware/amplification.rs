@@ -24,7 +24,7 @@ const WINDOW_SECONDS: u64 = 11;
 /// Seconds in a ring of counts.
 const RING_LEN: u64 = 12;
 
-/// Networks, and verified addresses, that are told apart; those in one slot share it.
+/// Number of slots of networks and of verified addresses; those with one slot share it.
 const NETWORK_SLOTS: usize = 1 << 15;
 const ADDRESS_SLOTS: usize = 1 << 16;
 
