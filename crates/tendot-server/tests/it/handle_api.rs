@@ -268,7 +268,7 @@ fn sessions(store: StoreKind) {
     check(&server, &session.secret_proof("AAAA", "wrong"), "PUT /api/sessions/this", 401, &wrong);
     let incomplete = format!("{}, id=\"301:10.5555/ADMIN\"", session.header());
     check(&server, &incomplete, "PUT /api/sessions/this", 401, &json!({"sessionId": session.id}));
-    // The login renews the id: nobody else knows it.
+    // The login renews the id: a client that knew the old one is not logged in.
     let login = server.request("PUT", "/api/sessions/this", &[&session.secret_proof("AAAA", SECRET)], "");
     check(&server, &session.header(), "GET /api/sessions/this", 403, &json!({}));
     let session = HttpSession { id: login.json()["sessionId"].as_str().unwrap().to_owned(), ..session };

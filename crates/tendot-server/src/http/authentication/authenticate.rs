@@ -84,7 +84,7 @@ impl Authenticator {
 
     /// Lets authenticated callers use their part of the memory for bodies; an error for invalid credentials.
     ///
-    /// Called before a body is read: whoever has no valid credentials cannot fill the memory that is reserved for others.
+    /// Called before a body is read: a client without valid credentials cannot fill the memory that is reserved for others.
     pub(crate) async fn admit_body(
         &self,
         body: RequestBody,

@@ -207,7 +207,7 @@ impl HttpSessionTable {
         self.lock().mark_authenticated(session.id, |entry| entry.session.authenticated = Some(authenticated));
     }
 
-    /// Gives a session a new id at login: whoever knew the old one is not logged in (session fixation). The old id is unknown
+    /// Gives a session a new id at login: a client that knew the old one is not logged in (session fixation). The old id is unknown
     /// from now on.
     pub(crate) fn renew_id(&self, id: HttpSessionId) -> Option<HttpSessionId> {
         let new_id = HttpSessionId(random_bytes());
