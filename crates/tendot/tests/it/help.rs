@@ -10,6 +10,45 @@ fn run(arguments: &[&str]) -> Output {
     tendot().args(arguments).output().unwrap()
 }
 
+/// A misspelled flag is not a name, and flags may follow names.
+#[test]
+fn flags_and_names() {
+    let output = run(&["name", "10.1000/182", "--jsn"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("unexpected argument '--jsn'") && stderr.contains("'--json'"), "{stderr}");
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    check(&["name", "10.1000/182", "--as", "url"], "", 0, "https://doi.org/10.1000/182\n", "");
+    check(&["name", "--as", "name", "--", "10.1000/182"], "", 0, "10.1000/182\n", "");
+}
+
+/// Ctrl-C at a prompt for a secret ends the command, and the terminal echoes again. Python opens the terminal.
+#[test]
+fn interrupted_prompt_restores_the_terminal() {
+    let script = r#"
+import os, pty, sys, termios
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], [sys.argv[1], "handle", "show", "10.5555/x", "--server", "http://127.0.0.1:1", "--auth", "300:0.NA/10.5555"])
+shown = b""
+while b"Secret key" not in shown or not shown.endswith(b": "):
+    shown += os.read(terminal, 1000)
+while termios.tcgetattr(terminal)[3] & termios.ECHO:
+    pass
+os.write(terminal, b"half\x03")
+try:
+    while os.read(terminal, 1000):
+        pass
+except OSError:
+    pass
+_, status = os.waitpid(pid, 0)
+print(os.WTERMSIG(status) if os.WIFSIGNALED(status) else -1, bool(termios.tcgetattr(terminal)[3] & termios.ECHO))
+"#;
+    let program = tendot().get_program().to_owned();
+    let output = std::process::Command::new("python3").args(["-c", script]).arg(program).output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(stdout, "2 True\n", "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[test]
 fn usage_error_exits_2() {
     for arguments in [

@@ -39,6 +39,29 @@ fn resolve(arguments: &[&str]) -> (i32, String, String) {
     (code.unwrap(), stdout, stderr)
 }
 
+/// `TENDOT_SERVER` is the server unless `--server` or `--root` is given; `--server handle-system` begins at the root.
+#[test]
+fn server_from_environment() {
+    let handle_server = block_on(TestHandleServer::start(service()));
+    let server = format!("hdl://{}", handle_server.address);
+    let run = |arguments: &[&str]| {
+        let mut command = tendot();
+        command.arg("resolve").args(arguments).env("TENDOT_SERVER", &server);
+        text_output(&mut command)
+    };
+    let (code, stdout, stderr) = run(&["10.1000/182"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.contains(&format!("  from {} over ", handle_server.address)), "{stdout}");
+    let root = ["--root", "none.json", "10.1000/182"];
+    for arguments in [&root[..], &["--server", "handle-system", "--root", "none.json", "10.1000/182"]] {
+        let (code, _, stderr) = run(arguments);
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(!stderr.contains(&handle_server.address.to_string()), "{stderr}");
+    }
+    let (code, _, stderr) = run(&["--server", "http://127.0.0.1:1", "10.1000/182"]);
+    assert!(code == Some(2) && stderr.contains("127.0.0.1:1"), "{stderr}");
+}
+
 #[test]
 fn resolves_at_one_server() {
     let handle_server = block_on(TestHandleServer::start(service()));

@@ -166,8 +166,14 @@ fn port_in_use() {
         let (code, _, stderr) = start(&dir, &address);
         assert_eq!(code, Some(2));
         assert!(stderr.contains(&format!("cannot listen on {address}")), "{stderr}");
-        assert!(stderr.contains("hint: another handle server may be running"), "{stderr}");
+        let hint = "hint: another server may be running; choose another address with `--native ADDR`";
+        assert!(stderr.contains(hint), "{stderr}");
     }
+    let address = tcp.local_addr().unwrap().to_string();
+    let (code, _, stderr) = text_output(&mut TestServer::builder(&dir).http(&address).native("off").command());
+    assert_eq!(code, Some(2));
+    let hint = "hint: another server may be running; choose another address with `--http ADDR`";
+    assert!(stderr.contains(&format!("cannot listen on {address}")) && stderr.contains(hint), "{stderr}");
     let server = TestServer::builder(&dir).http("off").with_native().start();
     let (code, ..) = start(&TestDir::new(), &server.native_address().to_string());
     assert_eq!(code, Some(2), "two servers do not share a port");

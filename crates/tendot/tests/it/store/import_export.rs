@@ -455,6 +455,20 @@ fn written_forms_in_csv_are_decoded() {
     }
 }
 
+/// A file whose format cannot be told is refused with a hint, unless it contains JSON lines.
+#[test]
+fn unknown_formats_are_refused() {
+    let store = StoreDir::new();
+    let bib = store.dir.write("refs.bib", "@article{a, doi = {10.1000/a}}\n");
+    let output = store.run(&["import", &bib]);
+    assert_eq!(output.status.code(), Some(2));
+    let expected = "hint: set `--format`, or name the file .jsonl or .csv; `tendot extract` finds the names";
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    assert!(!store.dir.file("data").exists(), "nothing was written");
+    let lines = store.dir.write("dump.2026", "{\"handle\":\"10.1000/1\",\"values\":[]}");
+    assert_eq!(store.import(&[&lines], 0)["created"], 1);
+}
+
 /// The header row decides on the columns and on the delimiter, and other columns are ignored with a note.
 #[test]
 fn csv_header_names_decide() {
