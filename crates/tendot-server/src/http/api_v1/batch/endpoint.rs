@@ -142,10 +142,10 @@ pub(crate) fn describe() -> PathSpec {
         .description(
             "One registration per line, as NDJSON or as CSV; existing DOIs are updated. The first row of CSV names the \
              columns: name, prefix, url, state, and metadata (JSON) or title, creator (several separated by `;`), date and \
-             type; fields are separated by commas, semicolons or tabs. Each non-empty line gets a result line, in order, when it is durable; a refused line does \
-             not affect others. With `Idempotency-Key`, resending a batch resumes or replays it, for 24 hours; a refused line is \
-             tried again, unless its name has been changed since the batch began. A dry run \
-             validates groups of up to 1,000 lines independently.",
+             type; fields are separated by commas, semicolons or tabs. Each non-empty line gets a result line, in order, \
+             when it is durable; a refused line does not affect others. With `Idempotency-Key`, resending a batch resumes or \
+             replays it, for 24 hours; a refused line is tried again, unless its name has been changed since the batch \
+             began. A dry run validates groups of up to 1,000 lines independently.",
         )
         .query_param("dry-run", "Dry run: validate without writing", text_schema())
         .request_body::<NewDoiForm>(NDJSON, "Any number of lines of at most 64 KiB, optionally gzip", Required::True)
