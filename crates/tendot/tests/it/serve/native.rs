@@ -170,7 +170,8 @@ fn port_in_use() {
         assert!(stderr.contains(hint), "{stderr}");
     }
     let address = tcp.local_addr().unwrap().to_string();
-    let (code, _, stderr) = text_output(&mut TestServer::builder(&dir).http(&address).native("off").command());
+    let (code, _, stderr) =
+        text_output(&mut TestServer::builder(&dir).http(&address).native("off").command());
     assert_eq!(code, Some(2));
     let hint = "hint: another server may be running; choose another address with `--http ADDR`";
     assert!(stderr.contains(&format!("cannot listen on {address}")) && stderr.contains(hint), "{stderr}");
