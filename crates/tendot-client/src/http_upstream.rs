@@ -206,7 +206,7 @@ impl Upstream for HttpUpstream {
             return Err(self.invalid_response(format!("response is for another handle: `{other}`")));
         }
         // Drop private values.
-        body.values.retain(|value| value.permissions.is_public());
+        body.values.retain(|value| value.is_public());
         let bytes: usize = body.values.iter().map(|value| value.data.len() + value.value_type.len()).sum();
         if body.values.len() > limits::MAX_VALUES || bytes > limits::MAX_MESSAGE_LEN {
             return Err(self

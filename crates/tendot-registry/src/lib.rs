@@ -47,6 +47,6 @@ pub use registry::Registry;
 pub use resolve::{HashPartition, PeerFuture, Resolution, ResolveQuery, ResolvedRecord, SitePeers};
 pub use settings::{MAX_NAME_LEN, RecordLimits, RegistrySettings, TemplateSettings};
 pub use validate::{
-    InvalidValue, UrlFault, ValueFault, is_blocked_scheme, is_invisible, is_same_text, look_alike,
-    looks_percent_encoded, uri_form, url_host,
+    InvalidValue, UrlFault, ValueFault, is_blocked_scheme, is_invisible, is_same_text, key_warning,
+    look_alike, looks_percent_encoded, uri_form, url_host,
 };

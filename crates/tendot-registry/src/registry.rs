@@ -59,7 +59,7 @@ impl Registry {
     /// Key values (`HS_PUBKEY`, `HS_SECKEY`) of a record of this site, to verify an authentication response; empty if there
     /// is no such record.
     ///
-    /// Secret keys are included: pass them to [`HandleIdentity::verify`](crate::HandleIdentity::verify) and never send them to
+    /// Secret keys are included, unless they have been publicly readable: pass them to [`HandleIdentity::verify`](crate::HandleIdentity::verify) and never send them to
     /// a client. Of a record on another server of the site only the public keys are returned.
     pub async fn key_values(
         &self,
@@ -67,8 +67,14 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<Vec<HandleValue<'static>>, Error> {
         let values = self.rules.site_values(handle, budget).await?.unwrap_or_default();
-        let is_key = |value: &HandleValue<'_>| matches!(&*value.value_type, b"HS_PUBKEY" | b"HS_SECKEY");
-        Ok(values.into_iter().filter(is_key).collect())
+        let is_key = |value: &HandleValue<'_>| {
+            matches!(&*value.value_type, b"HS_PUBKEY" | b"HS_SECKEY") && !value.is_exposed_secret()
+        };
+        let mut keys: Vec<_> = values.into_iter().filter(is_key).collect();
+        if keys.iter().any(HandleValue::is_secret) {
+            self.rules.remove_exposed_secrets(handle, &mut keys, budget).await?;
+        }
+        Ok(keys)
     }
 
     /// Stored spelling of a name.

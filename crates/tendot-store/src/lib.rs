@@ -36,7 +36,7 @@ pub use memory::MemoryStore;
 pub use migration::{MigrationError, MigrationReport, PreviousRun, migrate};
 pub use model::audit_chain::{ChainLink, LogHash};
 pub use model::change_set::{ChangeSet, CommitInfo, Edit, Precondition};
-pub use model::history::{History, HistoryEntry, HistoryOrder, PriorState};
+pub use model::history::{History, HistoryEntry, HistoryOrder, PriorState, shows_exposure};
 pub use model::log_entry::{EditKind, LogEntry};
 pub use model::name_key::{NameKey, NameKeyError};
 pub use model::record::{RecordStatus, StoredRecord};

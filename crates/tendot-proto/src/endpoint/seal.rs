@@ -10,6 +10,8 @@ use crate::auth::{
 use crate::crypto::{CryptoProvider, SecureRandom, SigningKey};
 use crate::error::EncodeError;
 use crate::message::{Message, MessageBody, OpFlags, Opcode, ProtocolVersion, Response, ResponseData};
+use crate::record::HandleValue;
+use crate::wire::WireList;
 
 /// Keys, session and policy used to seal a response.
 pub struct SealContext<'s> {
@@ -82,6 +84,8 @@ impl IncomingRequest<'_> {
             {
                 Ok(session.key().encrypt(&bytes, context.random, auth)?)
             }
+            // Secrets leave the server only in an encrypted session, even if the session ends meanwhile.
+            _ if has_secrets(&response) => Err(SealError::UnencryptedSecret),
             _ => Ok(bytes),
         }
     }
@@ -94,12 +98,22 @@ impl IncomingRequest<'_> {
 /// Whether a response has values that are not publicly readable. Peers expect them encrypted since 2.8; older peers can
 /// decrypt them, too, since every session can.
 fn has_private_values(response: &Message<'_>) -> bool {
-    let MessageBody::Response(Response { data, .. }) = &response.body else { return false };
-    let (ResponseData::Resolved { values, .. } | ResponseData::Referral { values: Some(values), .. }) = data
-    else {
-        return false;
-    };
-    values.iter().any(|value| !value.permissions.is_public())
+    values_of(response).is_some_and(|values| values.iter().any(|value| !value.is_public()))
+}
+
+/// Whether a response has values of a secret type.
+fn has_secrets(response: &Message<'_>) -> bool {
+    values_of(response).is_some_and(|values| values.iter().any(|value| value.is_secret()))
+}
+
+fn values_of<'r, 'm>(response: &'r Message<'m>) -> Option<&'r WireList<'m, HandleValue<'m>>> {
+    match &response.body {
+        MessageBody::Response(Response {
+            data: ResponseData::Resolved { values, .. } | ResponseData::Referral { values: Some(values), .. },
+            ..
+        }) => Some(values),
+        _ => None,
+    }
 }
 
 /// Error of sealing a response.
@@ -115,6 +129,9 @@ pub enum SealError {
     /// Signing failed.
     #[error(transparent)]
     Sign(#[from] CredentialError),
+    /// The response has a secret, and no session to encrypt it.
+    #[error("secret outside of an encrypted session")]
+    UnencryptedSecret,
     /// The session failed.
     #[error(transparent)]
     Session(#[from] SessionError),

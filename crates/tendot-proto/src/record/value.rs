@@ -91,6 +91,34 @@ impl<'a> HandleValue<'a> {
         type_matches(&self.value_type, value_type)
     }
 
+    /// Whether the data is a secret: the type is `HS_SECKEY` or a subtype.
+    pub fn is_secret(&self) -> bool {
+        self.has_type("HS_SECKEY")
+    }
+
+    /// Whether the value is publicly readable. A secret never is, whatever its permissions.
+    pub fn is_public(&self) -> bool {
+        self.permissions.contains(ValuePermissions::PUBLIC_READ) && !self.is_secret()
+    }
+
+    /// Whether this is a secret with the permission to read it publicly: other software may have disclosed it.
+    pub fn is_exposed_secret(&self) -> bool {
+        self.permissions.contains(ValuePermissions::PUBLIC_READ) && self.is_secret()
+    }
+
+    /// Permissions that the value is stored with: those of a secret are not public.
+    ///
+    /// ```
+    /// use tendot_proto::{HandleValue, ValuePermissions};
+    ///
+    /// let secret = HandleValue::new(300, "HS_SECKEY", "example-secret");
+    /// assert_eq!(secret.stored_permissions(), ValuePermissions::ADMIN_READ | ValuePermissions::ADMIN_WRITE);
+    /// ```
+    pub fn stored_permissions(&self) -> ValuePermissions {
+        let public = ValuePermissions::PUBLIC_READ | ValuePermissions::PUBLIC_WRITE;
+        if self.is_secret() { self.permissions - public } else { self.permissions }
+    }
+
     /// Whether a requested type selects this value: the exact type, or with a trailing dot the type and its subtypes.
     pub fn matches_type_filter(&self, filter: &[u8]) -> bool {
         let value_type = &*self.value_type;
@@ -180,7 +208,7 @@ impl fmt::Debug for HandleValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("HandleValue");
         fields.field("index", &self.index).field("type", &self.type_name());
-        if self.has_type("HS_SECKEY") {
+        if self.is_secret() {
             fields.field("data", &format_args!("<{} bytes redacted>", self.data.len()));
         } else {
             fields.field("data", &format_args!("\"{}\"", self.data.escape_ascii()));
@@ -220,11 +248,6 @@ bitflags! {
 impl ValuePermissions {
     /// Default: all but publicly writable.
     pub const DEFAULT: Self = Self(0x0e);
-
-    /// Whether the value is publicly readable.
-    pub const fn is_public(self) -> bool {
-        self.contains(Self::PUBLIC_READ)
-    }
 }
 
 /// Four binary digits, as in JSON: `1110`.

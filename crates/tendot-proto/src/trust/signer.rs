@@ -42,7 +42,7 @@ impl RecordSigner {
     ) -> Result<(), CryptoError> {
         let signed: Vec<HandleValue<'_>> = values
             .iter()
-            .filter(|value| value.permissions.is_public() && !is_signature(value))
+            .filter(|value| value.is_public() && !is_signature(value))
             .map(HandleValue::reborrow)
             .collect();
         let claims = IssuerClaims {

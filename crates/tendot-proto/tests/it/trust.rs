@@ -432,7 +432,7 @@ fn record_signer() {
     assert_eq!(indexes, [7, 1, 2, 3, 400]);
     assert_eq!(values[0], other);
     // As a public resolution returns it: without the private value 3, which is not covered.
-    fixture.values = values.into_iter().filter(|value| value.permissions.is_public()).skip(1).collect();
+    fixture.values = values.into_iter().filter(|value| value.is_public()).skip(1).collect();
     let report = fixture.verify().unwrap();
     assert!(report.is_trusted(), "{report:?}");
     assert_eq!(report.signatures[0].expires_at, Some(NOW + 10), "that of the certificate is earlier");

@@ -106,6 +106,28 @@ impl Authorizer {
         }
     }
 
+    /// Authorizes a token to change values that grant access; see [`grants_access`](crate::authorization::grants_access).
+    /// Handle identities are authorized by the admin values of the record.
+    pub(crate) async fn authorize_access_change(
+        &self,
+        name: Option<Handle<'_>>,
+        caller: &Caller,
+        now_ms: u64,
+        budget: &mut Budget,
+    ) -> Result<(), Error> {
+        let Caller::Token(_) = caller else { return Ok(()) };
+        let principal = self.principal_at(caller, Some(now_ms), budget).await?;
+        let owner = match name {
+            Some(name) => self.owner_of_name(name, budget).await?,
+            None => None,
+        };
+        match owner {
+            Some(owner) => principal.check_registrant(&owner, Scope::Administer)?,
+            None => principal.check_operator()?,
+        }
+        Ok(principal.check_may_grant_access()?)
+    }
+
     /// Authorizes a token where no allocated prefix is concerned: only the operator's. Any token is enough to be
     /// authenticated.
     pub(crate) async fn authorize_operator_token(

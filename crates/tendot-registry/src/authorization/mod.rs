@@ -15,4 +15,6 @@ pub use caller::{Caller, HandleIdentity};
 pub(crate) use caller::{Claimant, reference_covers};
 pub use precheck::HandleOperation;
 pub(crate) use principal::{ActingRole, Principal};
-pub(crate) use requirement::{AdminSet, Requirement, admins_with, has_admin, is_admin_value};
+pub(crate) use requirement::{
+    AdminSet, Requirement, admins_with, grants_access, has_admin, is_admin_value, is_credential,
+};

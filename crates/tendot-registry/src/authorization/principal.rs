@@ -163,6 +163,19 @@ impl Principal {
         Err(RegistryError::new(codes::INSUFFICIENT_SCOPE, detail))
     }
 
+    /// Fails if scopes, prefixes or an expiry restrict the principal: keys, groups and administrators have no such restrictions,
+    /// so that a restricted token could use them to exceed its own.
+    pub(crate) fn check_may_grant_access(&self) -> Result<(), RegistryError> {
+        let expires = self.token.as_ref().is_some_and(|token| token.expires_ms.is_some());
+        if self.is_unrestricted() && !expires {
+            return Ok(());
+        }
+        let detail =
+            "a token with scopes, prefixes or an expiry cannot change keys, groups and administrators";
+        Err(RegistryError::new(codes::INSUFFICIENT_SCOPE, detail)
+            .with_hint("use a token without them, or leave out HS_SECKEY, HS_PUBKEY, HS_VLIST and HS_ADMIN"))
+    }
+
     /// Fails unless the principal is the operator.
     pub(crate) fn check_operator(&self) -> Result<(), RegistryError> {
         self.check_scope(Scope::Administer)?;

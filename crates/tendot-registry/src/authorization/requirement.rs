@@ -98,6 +98,17 @@ pub(crate) fn is_admin_value(value: &HandleValue<'_>) -> bool {
     value.has_type("HS_ADMIN")
 }
 
+/// Whether the value is a credential: a key, or a group of identities. Types are `HS_SECKEY`, `HS_PUBKEY`, `HS_VLIST` and their
+/// subtypes.
+pub(crate) fn is_credential(value: &HandleValue<'_>) -> bool {
+    value.is_secret() || value.has_type("HS_PUBKEY") || value.has_type("HS_VLIST")
+}
+
+/// Whether the value decides who may act: a credential, or an admin value.
+pub(crate) fn grants_access(value: &HandleValue<'_>) -> bool {
+    is_credential(value) || is_admin_value(value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

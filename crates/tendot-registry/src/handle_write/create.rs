@@ -6,8 +6,8 @@ use tendot_store::{RecordStatus, StoredRecord};
 
 use super::record_diff::{RecordDiff, is_same_value};
 use super::values::by_index;
-use super::{PlannedWrite, WritePlan, WritePlanner};
-use crate::authorization::{AdminSet, Requirement};
+use super::{Overwrite, PlannedWrite, WritePlan, WritePlanner};
+use crate::authorization::{AdminSet, Requirement, grants_access};
 use crate::registration::is_reserved;
 use crate::validate::{
     check_doi_syntax, check_handle_name, check_indexes, check_record, check_value, has_mixed_scripts,
@@ -19,7 +19,7 @@ impl WritePlanner<'_> {
         &self,
         name: Handle<'_>,
         values: &[HandleValue<'_>],
-        overwrite: bool,
+        overwrite: Option<Overwrite>,
         budget: &mut Budget,
     ) -> Result<WritePlan, Error> {
         let limits = &self.rules.settings.limits;
@@ -34,10 +34,13 @@ impl WritePlanner<'_> {
             // Only callers who could create the name get to know that it is reserved.
             Some(entry) if is_reserved(&entry) => {
                 let requirement = Requirement::admin(self.creation_admins(name, budget).await?);
-                Ok(WritePlan { requirement, result: Err(Error::AlreadyExists { name: entry.name }) })
+                let result = Err(Error::AlreadyExists { name: entry.name });
+                Ok(WritePlan { requirement, changes_access: false, result })
             }
-            Some(entry) if overwrite => self.plan_overwrite(name, &entry, values, budget).await,
-            Some(entry) => Err(Error::AlreadyExists { name: entry.name }),
+            Some(entry) => match overwrite {
+                Some(overwrite) => self.plan_overwrite(name, &entry, values, overwrite, budget).await,
+                None => Err(Error::AlreadyExists { name: entry.name }),
+            },
         }
     }
 
@@ -54,7 +57,7 @@ impl WritePlanner<'_> {
             .iter()
             .try_for_each(|value| check_value(value, limits, budget))
             .and_then(|()| check_record(values, limits))
-            .map(|()| values.iter().map(|value| self.with_timestamp(value)).collect())
+            .map(|()| values.iter().map(|value| self.to_stored(value)).collect())
             .map_err(Error::from)
             .and_then(|values| PlannedWrite::put(text.into(), values, None));
         // ASCII names look like others only with other hyphens: that is worth the lookups only if they are rejected.
@@ -75,7 +78,7 @@ impl WritePlanner<'_> {
             (_, error) => error,
         };
         let requirement = Requirement::admin(self.creation_admins(name, budget).await?);
-        Ok(WritePlan { requirement, result })
+        Ok(WritePlan { requirement, changes_access: values.iter().any(grants_access), result })
     }
 
     /// Admins who may create a name: those of the parent prefix for a derived prefix, otherwise those of the prefix.
@@ -95,6 +98,7 @@ impl WritePlanner<'_> {
         name: Handle<'_>,
         entry: &StoredRecord,
         values: &[HandleValue<'_>],
+        overwrite: Overwrite,
         budget: &mut Budget,
     ) -> Result<WritePlan, Error> {
         let text = name.to_str().unwrap_or_default();
@@ -108,7 +112,7 @@ impl WritePlanner<'_> {
                 &with_signature
             }
         };
-        let (merged, diff, checked) = self.merge_record(&entry.values, values, budget);
+        let (merged, diff, checked) = self.merge_record(&entry.values, values, overwrite, budget);
         let result = if diff.has_changes {
             checked
                 .and_then(|()| diff.check_writable())
@@ -117,19 +121,20 @@ impl WritePlanner<'_> {
             Ok(PlannedWrite::unchanged(text.into()))
         };
         let requirement = self.overwrite_requirement(name, entry, &diff, budget).await?;
-        Ok(WritePlan { requirement, result })
+        Ok(WritePlan { requirement, changes_access: diff.changes_access, result })
     }
 
-    /// New values with the timestamps of unchanged ones, the difference, and the result of validation.
+    /// New values with the timestamps of unchanged ones and, if requested, the secrets that no new value replaces; the
+    /// difference, and the result of validation.
     fn merge_record(
         &self,
         old: &[HandleValue<'static>],
         new: &[HandleValue<'_>],
+        overwrite: Overwrite,
         budget: &mut Budget,
     ) -> (Vec<HandleValue<'static>>, RecordDiff, Result<(), Error>) {
-        let limits = &self.rules.settings.limits;
         let mut diff = RecordDiff::default();
-        let mut checked = check_record(new, limits).map_err(Error::from);
+        let mut checked = Ok(());
         let mut merged = Vec::with_capacity(new.len());
         let old_by_index = by_index(old);
         for value in new {
@@ -142,13 +147,18 @@ impl WritePlanner<'_> {
                 Some(other) => diff.modify(other, value),
                 None => diff.add(value),
             }
-            checked = checked.and_then(|()| Ok(check_value(value, limits, budget)?));
-            merged.push(self.with_timestamp(value));
+            checked = checked.and_then(|()| self.check_new_value(value, old, budget));
+            merged.push(self.to_stored(value));
         }
         let new_by_index = by_index(new);
         for value in old.iter().filter(|value| !new_by_index.contains_key(&value.index)) {
-            diff.remove(value);
+            if overwrite.keep_secrets && value.is_secret() {
+                merged.push(value.clone());
+            } else {
+                diff.remove(value);
+            }
         }
+        let checked = check_record(&merged, &self.rules.settings.limits).and(checked).map_err(Error::from);
         (merged, diff, checked)
     }
 

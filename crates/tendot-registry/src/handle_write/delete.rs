@@ -5,7 +5,7 @@ use tendot_proto::{Budget, Handle};
 use tendot_store::{Edit, Precondition, StoredRecord};
 
 use super::{PlannedWrite, WritePlan, WritePlanner};
-use crate::authorization::Requirement;
+use crate::authorization::{Requirement, is_credential};
 use crate::party::decode;
 use crate::prefix::Prefix;
 use crate::registration::{Registration, is_reserved, owned_name_key};
@@ -43,7 +43,9 @@ impl WritePlanner<'_> {
         } else {
             Ok(PlannedWrite { edit: Some(edit), aux_edit, ..PlannedWrite::unchanged(name) })
         };
-        Ok(WritePlan { requirement: Requirement::admin(admins), result })
+        // Admin values are part of every name; a key may authenticate for others.
+        let changes_access = entry.values.iter().any(is_credential);
+        Ok(WritePlan { requirement: Requirement::admin(admins), changes_access, result })
     }
 
     /// Whether a deleted name leaves a tombstone: by the settings, or because it was registered or its prefix is allocated.

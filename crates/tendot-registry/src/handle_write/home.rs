@@ -33,7 +33,7 @@ impl WritePlanner<'_> {
             let edit = (is_homed != was_homed).then_some(edit);
             Ok(PlannedWrite { existed: was_homed, edit, ..PlannedWrite::unchanged(name) })
         };
-        Ok(WritePlan { requirement: Requirement::ServerAdmin, result })
+        Ok(WritePlan { requirement: Requirement::ServerAdmin, changes_access: false, result })
     }
 }
 

@@ -30,7 +30,8 @@ use crate::command::{CommitPlanner, PlannedCommit};
 use crate::party::Scope;
 use crate::registration::{Registration, is_reserved};
 use crate::rules::Rules;
-use crate::{CallContext, Error, Registry};
+use crate::validate::{check_secret_changes, check_value};
+use crate::{CallContext, Error, InvalidValue, Registry};
 
 /// Write operation of the Handle protocol.
 #[derive(Clone, Debug)]
@@ -44,6 +45,8 @@ pub enum HandleWrite<'a> {
         values: Vec<HandleValue<'a>>,
         /// Whether an existing record is replaced.
         overwrite: bool,
+        /// Whether secrets of the replaced record stay if no value has their index. Handle.Net's create removes them.
+        keep_secrets: bool,
         /// Random bytes for a UUID suffix. An existing record is then never overwritten.
         uuid_bytes: Option<[u8; 16]>,
         /// Whether the last admin may be removed.
@@ -198,6 +201,8 @@ impl fmt::Display for WriteWarning {
 /// Plan of a handle write: its requirement, and the result for authorized callers.
 pub(crate) struct WritePlan {
     pub(crate) requirement: Requirement,
+    /// Whether values change that grant access.
+    changes_access: bool,
     /// Result, only for authorized callers.
     result: Result<PlannedWrite, Error>,
 }
@@ -248,6 +253,9 @@ impl CommitPlanner for WriteCommit<'_> {
         let plan = rules.plan_write(write, now_ms, budget).await?;
         let claimant = Claimant::at_time(self.call.caller, now_ms);
         rules.authorize_for_name(write.name(), &plan.requirement, claimant, Scope::Register, budget).await?;
+        if plan.changes_access {
+            rules.authorize_access_change(write.name(), self.call.caller, now_ms, budget).await?;
+        }
         if let Ok(planned) = &plan.result {
             rules.check_prefix_policy(write, &planned.name, planned.existed, now_ms, budget).await?;
         }
@@ -297,12 +305,16 @@ impl Rules {
     ) -> Result<WritePlan, Error> {
         let planner = WritePlanner { rules: self, now_ms };
         match write {
-            HandleWrite::Create { name, values, overwrite, uuid_bytes, .. } => match uuid_bytes {
-                None => planner.plan_create(*name, values, *overwrite, budget).await,
+            HandleWrite::Create { name, values, overwrite, keep_secrets, uuid_bytes, .. } => match uuid_bytes
+            {
+                None => {
+                    let overwrite = overwrite.then_some(Overwrite { keep_secrets: *keep_secrets });
+                    planner.plan_create(*name, values, overwrite, budget).await
+                }
                 Some(random_bytes) => {
                     let minted =
                         mint_uuid::mint_in_partition(*name, *random_bytes, self.settings.partition, budget)?;
-                    planner.plan_create(Handle::new(&minted), values, false, budget).await
+                    planner.plan_create(Handle::new(&minted), values, None, budget).await
                 }
             },
             HandleWrite::Delete { name, permanent } => planner.plan_delete(*name, *permanent, budget).await,
@@ -319,6 +331,12 @@ impl Rules {
             HandleWrite::Unhome { prefix } => planner.plan_set_homed(*prefix, false, budget).await,
         }
     }
+}
+
+/// Overwriting of an existing record.
+#[derive(Clone, Copy)]
+struct Overwrite {
+    keep_secrets: bool,
 }
 
 /// Plans handle writes. Errors do not depend on the caller.
@@ -345,16 +363,28 @@ impl WritePlanner<'_> {
         Ok((text.into(), entry.filter(is_visible)))
     }
 
-    /// Value with the server's timestamp.
-    fn with_timestamp(&self, value: &HandleValue<'_>) -> HandleValue<'static> {
-        HandleValue { timestamp: handle_timestamp(self.now_ms), ..value.clone().into_owned() }
+    /// Value as it is stored: with the server's timestamp, and secrets without public permissions.
+    fn to_stored(&self, value: &HandleValue<'_>) -> HandleValue<'static> {
+        let (timestamp, permissions) = (handle_timestamp(self.now_ms), value.stored_permissions());
+        HandleValue { timestamp, permissions, ..value.clone().into_owned() }
+    }
+
+    /// Checks a value that is added to a record, or replaces one of its values.
+    fn check_new_value(
+        &self,
+        value: &HandleValue<'_>,
+        previous: &[HandleValue<'_>],
+        budget: &mut Budget,
+    ) -> Result<(), InvalidValue> {
+        check_value(value, &self.rules.settings.limits, budget)?;
+        check_secret_changes(value, previous)
     }
 }
 
 impl WritePlan {
     /// Plan for a record that does not exist. Any authenticated caller gets to know that.
     const fn not_found() -> Self {
-        Self { requirement: Requirement::Authenticated, result: Err(Error::NotFound) }
+        Self { requirement: Requirement::Authenticated, changes_access: false, result: Err(Error::NotFound) }
     }
 }
 

@@ -4,7 +4,7 @@ use tendot_proto::record::AdminPermissions;
 use tendot_proto::{HandleValue, ValuePermissions};
 
 use crate::Error;
-use crate::authorization::{Requirement, is_admin_value};
+use crate::authorization::{Requirement, grants_access, is_admin_value};
 use crate::call::handle_timestamp;
 
 /// Difference between two records, as the admin permissions required to make it.
@@ -14,6 +14,8 @@ pub(super) struct RecordDiff {
     pub(super) required: AdminPermissions,
     /// Whether anything changes, including publicly writable values.
     pub(super) has_changes: bool,
+    /// Whether values change that grant access.
+    pub(super) changes_access: bool,
     /// Index of a read-only value that would change.
     read_only_index: Option<u32>,
 }
@@ -21,6 +23,7 @@ pub(super) struct RecordDiff {
 impl RecordDiff {
     pub(super) fn add(&mut self, new: &HandleValue<'_>) {
         self.has_changes = true;
+        self.changes_access |= grants_access(new);
         self.require(if is_admin_value(new) {
             AdminPermissions::ADD_ADMIN
         } else {
@@ -30,6 +33,7 @@ impl RecordDiff {
 
     pub(super) fn remove(&mut self, old: &HandleValue<'_>) {
         self.has_changes = true;
+        self.changes_access |= grants_access(old);
         self.require_writable(old);
         self.require(if is_admin_value(old) {
             AdminPermissions::REMOVE_ADMIN
@@ -41,6 +45,7 @@ impl RecordDiff {
     /// Depends on both types: turning a plain value into `HS_ADMIN` requires permission to add admins.
     pub(super) fn modify(&mut self, old: &HandleValue<'_>, new: &HandleValue<'_>) {
         self.has_changes = true;
+        self.changes_access |= grants_access(old) || grants_access(new);
         self.require_writable(old);
         self.require(match (is_admin_value(old), is_admin_value(new)) {
             (false, false) if is_public_write(old, new) => AdminPermissions::default(),
@@ -58,7 +63,7 @@ impl RecordDiff {
 
     /// Keeps a value. A non-public one requires read permission: otherwise its content could be guessed by writing.
     pub(super) fn keep_unchanged(&mut self, old: &HandleValue<'_>) {
-        if !old.permissions.is_public() {
+        if !old.is_public() {
             self.require(AdminPermissions::READ_VALUE);
         }
     }
@@ -86,18 +91,20 @@ impl RecordDiff {
     }
 }
 
-/// Whether a publicly writable value changes in its data only. Type and permissions are not publicly writable.
+/// Whether a publicly writable value changes in its data only. Type and permissions are not publicly writable, nor are
+/// keys and groups.
 fn is_public_write(old: &HandleValue<'_>, new: &HandleValue<'_>) -> bool {
-    old.permissions.contains(ValuePermissions::PUBLIC_WRITE)
+    !grants_access(old)
+        && old.permissions.contains(ValuePermissions::PUBLIC_WRITE)
         && old.permissions == new.permissions
         && old.value_type == new.value_type
 }
 
-/// Whether two values differ in their timestamps at most.
+/// Whether a stored value and a new one differ in their timestamps at most.
 pub(crate) fn is_same_value(old: &HandleValue<'_>, new: &HandleValue<'_>) -> bool {
     old.index == new.index
         && old.ttl == new.ttl
-        && old.permissions == new.permissions
+        && (old.permissions == new.permissions || old.permissions == new.stored_permissions())
         && old.value_type == new.value_type
         && old.data == new.data
         && old.references == new.references

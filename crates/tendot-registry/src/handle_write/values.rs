@@ -9,7 +9,7 @@ use tendot_store::StoredRecord;
 use super::record_diff::{RecordDiff, is_same_value};
 use super::{PlannedWrite, WritePlan, WritePlanner};
 use crate::authorization::Requirement;
-use crate::validate::{check_indexes, check_record, check_value};
+use crate::validate::{check_indexes, check_record};
 use crate::{Error, InvalidValue};
 
 impl WritePlanner<'_> {
@@ -42,7 +42,7 @@ impl WritePlanner<'_> {
             None => self.merge_values(&name, &entry, &diff, values, budget),
         };
         let result = result.map(|planned| PlannedWrite { existed, ..planned });
-        Ok(WritePlan { requirement: self.requirement_for(&name, &entry, &diff, budget).await?, result })
+        self.to_plan(&name, &entry, &diff, result, budget).await
     }
 
     pub(super) async fn plan_modify_values(
@@ -62,7 +62,7 @@ impl WritePlanner<'_> {
             diff.modify(old, value);
         }
         let result = self.merge_values(&name, &entry, &diff, values, budget);
-        Ok(WritePlan { requirement: self.requirement_for(&name, &entry, &diff, budget).await?, result })
+        self.to_plan(&name, &entry, &diff, result, budget).await
     }
 
     pub(super) async fn plan_remove_values(
@@ -93,7 +93,7 @@ impl WritePlanner<'_> {
         );
         let remaining = remaining.into_iter().cloned().collect();
         let result = result.and_then(|()| PlannedWrite::put(name, remaining, Some(&entry)));
-        Ok(WritePlan { requirement, result })
+        Ok(WritePlan { requirement, changes_access: diff.changes_access, result })
     }
 
     fn check_not_empty(&self, values: &[HandleValue<'_>]) -> Result<(), Error> {
@@ -103,19 +103,24 @@ impl WritePlanner<'_> {
         check_indexes(values, &self.rules.settings.limits)
     }
 
-    async fn requirement_for(
+    async fn to_plan(
         &self,
         name: &str,
         entry: &StoredRecord,
         diff: &RecordDiff,
+        result: Result<PlannedWrite, Error>,
         budget: &mut Budget,
-    ) -> Result<Requirement, Error> {
-        if let Some(requirement) = diff.requirement_without_admin() {
-            return Ok(requirement);
-        }
-        let admins =
-            self.rules.record_admins(Handle::from(name), &entry.values, diff.required, budget).await?;
-        Ok(Requirement::admin(admins))
+    ) -> Result<WritePlan, Error> {
+        let requirement = match diff.requirement_without_admin() {
+            Some(requirement) => requirement,
+            None => {
+                let name = Handle::from(name);
+                Requirement::admin(
+                    self.rules.record_admins(name, &entry.values, diff.required, budget).await?,
+                )
+            }
+        };
+        Ok(WritePlan { requirement, changes_access: diff.changes_access, result })
     }
 
     /// Merges values into a record by index; new ones are appended. Unchanged values keep their timestamps.
@@ -137,16 +142,16 @@ impl WritePlanner<'_> {
         for old in &entry.values {
             match new_by_index.get(&old.index) {
                 Some(new) if !is_same_value(old, new) => {
-                    check_value(new, limits, budget)?;
-                    merged.push(self.with_timestamp(new));
+                    self.check_new_value(new, &entry.values, budget)?;
+                    merged.push(self.to_stored(new));
                 }
                 _ => merged.push(old.clone()),
             }
         }
         let old_by_index = by_index(&entry.values);
         for new in new_values.iter().filter(|new| !old_by_index.contains_key(&new.index)) {
-            check_value(new, limits, budget)?;
-            merged.push(self.with_timestamp(new));
+            self.check_new_value(new, &entry.values, budget)?;
+            merged.push(self.to_stored(new));
         }
         check_record(&merged, limits)?;
         PlannedWrite::put(name.into(), merged, Some(entry))

@@ -1,9 +1,9 @@
 //! History of one name: its changes with the states before and after, and transfers of its prefix.
 
 use serde_json::value::RawValue;
-use tendot_proto::{Handle, HandleValue, ValuePermissions};
+use tendot_proto::{Budget, Handle, HandleValue};
 use tendot_store::{
-    EditKind, HistoryEntry, HistoryOrder, LogEntry, NameKey, PriorState, Store, StoredRecord,
+    EditKind, HistoryEntry, HistoryOrder, LogEntry, NameKey, PriorState, Store, StoredRecord, shows_exposure,
 };
 
 use super::ChangeAuthor;
@@ -11,6 +11,7 @@ use super::holder_timeline::HolderTimeline;
 use crate::metadata::KernelMetadata;
 use crate::prefix::Prefix;
 use crate::registration::{DoiStatus, RedactionMark, Registration, RegistrationState, VisibilityFilter};
+use crate::resolve::is_readable;
 use crate::rules::RecordReader;
 use crate::{CallContext, Error, PrefixHolder, Registry, ResultPage, cost, party};
 
@@ -154,6 +155,31 @@ impl Registry {
 }
 
 impl RecordReader {
+    /// Removes secrets that were publicly readable in an earlier state of the name, at any index.
+    pub(crate) async fn remove_exposed_secrets(
+        &self,
+        name: Handle<'_>,
+        keys: &mut Vec<HandleValue<'static>>,
+        budget: &mut Budget,
+    ) -> Result<(), Error> {
+        let Some(key) = name.to_str().ok().and_then(|name| NameKey::new(name).ok()) else { return Ok(()) };
+        let mut order = FROM_OLDEST;
+        loop {
+            budget.charge(cost::LOOKUP)?;
+            let page = self.store.history(&key, order, HISTORY_PAGE_LEN).await?;
+            budget.charge(cost::list(page.entries.len()))?;
+            for entry in &page.entries {
+                let PriorState::Record(past) = &entry.prior else { continue };
+                let is_exposed = |key: &HandleValue<'_>| {
+                    key.is_secret() && past.values.iter().any(|past| shows_exposure(past, key))
+                };
+                keys.retain(|key| !is_exposed(key));
+            }
+            let Some(after) = page.next else { return Ok(()) };
+            order = HistoryOrder::OldestFirst { after };
+        }
+    }
+
     /// State of a name after one of its changes.
     pub(super) async fn state_after(&self, key: &NameKey, sequence: u64) -> Result<PriorState, Error> {
         let following = self.store.history(key, HistoryOrder::OldestFirst { after: sequence }, 1).await?;
@@ -163,6 +189,9 @@ impl RecordReader {
         Ok(self.store.get(key).await?.map_or(PriorState::Absent, PriorState::Record))
     }
 }
+
+/// Number of states read at once to find exposed secrets.
+const HISTORY_PAGE_LEN: usize = 100;
 
 /// From the oldest change.
 const FROM_OLDEST: HistoryOrder = HistoryOrder::OldestFirst { after: 0 };
@@ -238,11 +267,9 @@ impl HistoryView {
         let registration_state =
             registration.as_ref().map_or(RegistrationState::Registered, |registration| registration.state);
         let is_visible = registration_state == RegistrationState::Registered || self.can_read_private;
-        let readable = if self.is_operator { ValuePermissions::ADMIN_READ.0 } else { 0 }
-            | ValuePermissions::PUBLIC_READ.0;
         let redaction = RedactionMark::of_values(&entry.values);
         let is_readable = |value: &&HandleValue<'_>| {
-            redaction.is_none() && is_visible && value.permissions.0 & readable != 0
+            redaction.is_none() && is_visible && is_readable(value, self.is_operator)
         };
         let values = entry.values.iter().filter(is_readable);
         let (owner, metadata) =
@@ -261,7 +288,7 @@ impl HistoryView {
 #[cfg(test)]
 mod tests {
     use pollster::block_on;
-    use tendot_proto::{Budget, HandleValue};
+    use tendot_proto::ValuePermissions;
     use tendot_store::{ChangeSet, Edit, MemoryStore, Precondition};
 
     use super::*;

@@ -310,7 +310,7 @@ impl DoiCandidate {
         if only.is_some_and(|only| owner != only) {
             return Ok(None);
         }
-        let url = url_value(&entry.values).filter(|url| url.permissions.is_public());
+        let url = url_value(&entry.values).filter(|url| url.is_public());
         let item = DoiListItem {
             name: entry.name.clone(),
             state: DoiStatus::new(entry.status, registration.state),

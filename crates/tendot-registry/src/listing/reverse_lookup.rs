@@ -63,7 +63,7 @@ impl ReverseLookup {
                 value.matches_type_filter(&term.value_type)
                     && term.patterns.iter().all(|pattern| pattern.matches(&value.data))
             };
-            entry.values.iter().filter(|value| value.permissions.is_public()).any(|value| is_match(&value))
+            entry.values.iter().filter(|value| value.is_public()).any(|value| is_match(&value))
         };
         entry.status == RecordStatus::Live && !is_reserved(entry) && self.terms.iter().all(has)
     }
@@ -134,8 +134,7 @@ impl Registry {
         let prefix = lookup.prefix.as_deref().map(str::as_bytes);
         let visit = |entry: &StoredRecord| {
             if lookup.matches(entry) {
-                let is_visible =
-                    |value: &&HandleValue<'_>| lookup.with_values && value.permissions.is_public();
+                let is_visible = |value: &&HandleValue<'_>| lookup.with_values && value.is_public();
                 let values = entry.values.iter().filter(is_visible).cloned().collect();
                 matches.items.push(ReverseLookupMatch { name: entry.name.clone(), values });
             }

@@ -142,6 +142,9 @@ impl CommandPlanner for CreateRegistrant {
         let agency = rules.get_named_object::<Agency>(code, "/agency", call.budget).await?;
         principal.check_agency(&agency.value.code, Scope::Administer)?;
         principal.check_all_prefixes()?;
+        if !self.admins.is_empty() {
+            principal.check_may_grant_access()?;
+        }
         agency.value.check_open("/agency")?;
         let registrant = Registrant {
             id: generate_id(&self.random_bytes).into(),
@@ -182,7 +185,7 @@ impl CommandPlanner for UpdateRegistrant {
         let mut edits = vec![put_edit(&registrant, Some(revision))];
         if registrant.admins != previous.admins {
             // Admins get all permissions of the registrant.
-            principal.check_unrestricted()?;
+            principal.check_may_grant_access()?;
             edits.extend(rules.admin_group_edits(&registrant, call.now_ms).await?);
         }
         Ok(CommandPlan::new(edits, registrant))

@@ -7,11 +7,12 @@ use tendot_proto::{Budget, HandleValue};
 use tendot_store::{Edit, Precondition, RecordStatus, StoredRecord};
 
 use super::record::URL_INDEX;
-use crate::authorization::is_admin_value;
+use crate::authorization::{Principal, is_admin_value, is_credential};
 use crate::handle_write::{is_same_value, set_timestamps};
+use crate::party::{Registrant, Scope};
 use crate::prefix::{ADMIN_INDEX, PrefixAllocation, admin_group_value, free_index};
 use crate::registration::{MetadataIssue, Registration, RegistrationRequest, RegistrationState};
-use crate::validate::{check_indexes, check_record, check_targets, check_value};
+use crate::validate::{check_indexes, check_record, check_secret_changes, check_targets, check_value};
 use crate::{RecordLimits, RegistryError, SigningSettings, ValueFault, codes};
 
 /// Record change built from a request: created, updated or unchanged.
@@ -31,6 +32,22 @@ impl RecordChange {
         | Self::Updated(entry, registration)
         | Self::Unchanged(entry, registration)) = self;
         (entry, registration)
+    }
+
+    /// Fails unless the principal may make the change of keys and groups, if there is one. Admin values are set by the
+    /// registry.
+    pub(crate) fn check_access_change(
+        &self,
+        previous: Option<&StoredRecord>,
+        owner: &Registrant,
+        principal: &Principal,
+    ) -> Result<(), RegistryError> {
+        let new = match self {
+            Self::Created(entry, _) | Self::Updated(entry, _) => &entry.values,
+            Self::Unchanged(..) => return Ok(()),
+        };
+        let old = previous.map(|entry| entry.values.as_slice()).unwrap_or_default();
+        check_credentials_unchanged(old, new, owner, principal)
     }
 
     /// Metadata of the record.
@@ -129,6 +146,24 @@ pub(crate) fn build(
     })
 }
 
+/// Fails if credentials differ between two records, unless the principal may grant access for the owner.
+pub(super) fn check_credentials_unchanged(
+    old: &[HandleValue<'_>],
+    new: &[HandleValue<'_>],
+    owner: &Registrant,
+    principal: &Principal,
+) -> Result<(), RegistryError> {
+    let has_others = |these: &[HandleValue<'_>], those: &[HandleValue<'_>]| {
+        let mut credentials = these.iter().filter(|value| is_credential(value));
+        credentials.any(|value| !those.iter().any(|other| is_same_value(other, value)))
+    };
+    if !has_others(old, new) && !has_others(new, old) {
+        return Ok(());
+    }
+    principal.check_registrant(owner, Scope::Administer)?;
+    principal.check_may_grant_access().map_err(|rejection| rejection.with_pointer("/values"))
+}
+
 fn next_state(
     request: &RegistrationRequest,
     previous: Option<&Registration>,
@@ -169,8 +204,16 @@ fn build_values(
         Some(requested) => {
             for (number, value) in requested.iter().enumerate() {
                 check_given_value(context, request, value, previous, &format!("/values/{number}"), budget)?;
-                values.push(value.clone());
+                let unchanged = previous.iter().find(|old| is_same_value(old, value));
+                let permissions = value.stored_permissions();
+                values
+                    .push(unchanged.cloned().unwrap_or_else(|| HandleValue { permissions, ..value.clone() }));
             }
+            // Secrets are never sent to clients, so they cannot be sent back.
+            let taken: BTreeSet<u32> = values.iter().map(|value| value.index).collect();
+            values.extend(
+                previous.iter().filter(|old| old.is_secret() && !taken.contains(&old.index)).cloned(),
+            );
             if let (Some(signing), Some(entry)) = (context.signing, existing) {
                 values.extend(signing.stored_signature(&entry.name, previous, &values).cloned());
             }
@@ -233,6 +276,7 @@ fn check_given_value(
     if !previous.iter().any(|old| is_same_value(old, value)) {
         check_value(value, context.limits, budget)
             .and_then(|()| check_targets(value))
+            .and_then(|()| check_secret_changes(value, previous))
             .map_err(|error| RegistryError::invalid(codes::INVALID_VALUE, pointer, error.to_string()))?;
     }
     context.allocation.check_value_hosts(value, pointer)

@@ -157,6 +157,7 @@ impl<'a> RegistrationPlanner<'a> {
         }
         let context = BuildContext { allocation, group: GROUP_INDEX, limits, signing: None, now_ms };
         let change = build(&context, name, request, None)?;
+        change.check_access_change(None, &allocation.holder, self.principal)?;
         let descriptions = DescriptionChange {
             name,
             registrant: &allocation.holder.id,
@@ -187,12 +188,15 @@ impl<'a> RegistrationPlanner<'a> {
         budget: &mut Budget,
     ) -> Result<(RecordChange, Vec<WriteWarning>), RegistryError> {
         let (rules, now_ms) = (self.rules, self.now_ms);
+        let (_, owner) = self.owner(prefix, registration, budget).await?;
+        let owner = owner.clone();
         let allocation = self.allocations.allocation(prefix, budget).await?;
         let allocation = allocation.ok_or_else(|| RegistryError::prefix_not_allocated(prefix))?;
         let group = allocation.admin_group_index(registration.owner.as_deref());
         let RegistrySettings { limits, signing, .. } = &*rules.settings;
         let context = BuildContext { allocation, group, limits, signing: signing.as_ref(), now_ms };
         let change = build(&context, &entry.name, request, Some((entry, registration)))?;
+        change.check_access_change(Some(entry), &owner, self.principal)?;
         let descriptions = DescriptionChange {
             name: &entry.name,
             registrant: registration.owner_id(&allocation.prefix),

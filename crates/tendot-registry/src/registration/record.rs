@@ -12,6 +12,7 @@ use crate::authorization::Principal;
 use crate::metadata::{CitationSummary, KernelMetadata, MetadataFormat, RegistryFields};
 use crate::party::Registrant;
 use crate::prefix::Prefix;
+use crate::resolve::is_readable;
 use crate::rules::RecordReader;
 use crate::{CallContext, Error, Registry, RegistryError, WriteWarning, cost, party};
 
@@ -310,10 +311,7 @@ pub(super) fn visible_record(
     let StoredRecord { name, revision, status, mut values, .. } = entry;
     let prefix = name.split_once('/').map_or(&*name, |(prefix, _)| prefix);
     let can_read = principal.can_read_under(prefix, owner);
-    values.retain(|value| {
-        value.permissions.is_public()
-            || can_read && value.permissions.contains(tendot_proto::ValuePermissions::ADMIN_READ)
-    });
+    values.retain(|value| is_readable(value, can_read));
     DoiRecord {
         name,
         state: DoiStatus::new(status, registration.state),

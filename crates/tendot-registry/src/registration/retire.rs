@@ -2,6 +2,7 @@
 
 use tendot_store::{Edit, Precondition};
 
+use super::build_record::check_credentials_unchanged;
 use super::planner::RegistrationPlanner;
 use super::record::visible_record;
 use crate::authorization::Principal;
@@ -37,6 +38,7 @@ impl CommandPlanner for RetireDoi {
         let (name, expect) = (entry.name.clone(), Precondition::AtRevision(entry.revision));
         planner.forget_description(prefix, &entry, &registration, budget).await?;
         let (allocation, owner) = planner.owner(prefix, &registration, budget).await?;
+        check_credentials_unchanged(&entry.values, &[], owner, principal)?;
         // Names that never resolved, and names of test prefixes, leave no tombstone.
         let mut edits = Vec::new();
         if allocation.prefix.is_test || is_reserved(&entry) {

@@ -1,10 +1,11 @@
 //! Findings from a single record.
 
-use tendot_proto::{HandleValue, ValuePermissions};
+use tendot_proto::HandleValue;
 use tendot_store::{NameKey, RecordStatus, StoredRecord};
 
 use super::{ReportContext, ReportFinding};
 use crate::registration::{DoiStatus, Registration};
+use crate::resolve::is_readable;
 use crate::validate::{check_target_urls, check_url_value};
 use crate::{Error, RecordLimits};
 
@@ -28,10 +29,7 @@ pub(super) fn inspect(
     };
     let registration = Registration::of_record(entry)?;
     let is_foreign = context.belongs_to_other(&registration);
-    let is_visible = |value: &&HandleValue<'_>| {
-        value.permissions.is_public()
-            || !is_foreign && value.permissions.contains(ValuePermissions::ADMIN_READ)
-    };
+    let is_visible = |value: &&HandleValue<'_>| is_readable(value, !is_foreign);
     let links = match entry.status {
         RecordStatus::Tombstone => Vec::new(),
         RecordStatus::Live => {

@@ -36,6 +36,9 @@ pub struct ResolveQuery<'a> {
     /// Whether the request belongs to a session: then the caller must be authenticated unless only public values are
     /// selected.
     pub in_session: bool,
+    /// Whether secrets may be returned, to administrators with read permission who proved a key: only if the response is
+    /// encrypted. Otherwise they are left out.
+    pub with_secrets: bool,
     /// Whether a referral to the service of a derived prefix may be returned.
     pub allow_referral: bool,
 }
@@ -49,6 +52,7 @@ impl<'a> ResolveQuery<'a> {
             types: Vec::new(),
             public_only: true,
             in_session: false,
+            with_secrets: false,
             allow_referral: true,
         }
     }
@@ -60,7 +64,7 @@ impl<'a> ResolveQuery<'a> {
         budget: &mut Budget,
     ) -> Result<Vec<HandleValue<'static>>, Error> {
         budget.charge(cost::selection(values.len(), self.indexes.len().saturating_add(self.types.len())))?;
-        let selected = values.iter().filter(|value| value.permissions.is_public() && self.is_selected(value));
+        let selected = values.iter().filter(|value| value.is_public() && self.is_selected(value));
         let selected: Vec<_> = selected.cloned().collect();
         if selected.is_empty() { Err(Error::ValuesNotFound) } else { Ok(selected) }
     }
@@ -111,7 +115,8 @@ pub(crate) enum RecordLookup {
 impl Registry {
     /// Resolves a handle.
     ///
-    /// Values without read permission are never returned, not even to the operator.
+    /// Values without read permission are never returned, not even to the operator; secrets only to handle identities, see
+    /// [`ResolveQuery::with_secrets`].
     pub async fn resolve(
         &self,
         query: &ResolveQuery<'_>,
@@ -133,9 +138,15 @@ impl Registry {
                 let resolution = Resolution::Referral(values);
                 Ok(ResolvedRecord { resolution, has_metadata: false, is_stored: false, derived_from: None })
             }
-            RecordLookup::Found { values, requirement, has_metadata, is_stored, derived_from } => {
+            RecordLookup::Found { mut values, requirement, has_metadata, is_stored, derived_from } => {
                 let (name, claimant) = (Some(query.handle), Claimant::authenticated(caller));
                 self.rules.authorize_for_name(name, &requirement, claimant, Scope::Read, budget).await?;
+                if !matches!(caller, Caller::Handle(_)) {
+                    values.retain(|value| !value.is_secret());
+                }
+                if values.is_empty() {
+                    return Err(Error::ValuesNotFound);
+                }
                 let resolution = Resolution::Values(values);
                 Ok(ResolvedRecord { resolution, has_metadata, is_stored, derived_from })
             }
@@ -188,11 +199,14 @@ fn select_readable(
 ) -> Result<(Vec<HandleValue<'static>>, Requirement), Error> {
     budget.charge(cost::selection(values.len(), query.indexes.len().saturating_add(query.types.len())))?;
     if query.public_only {
-        values.retain(|value| value.permissions.is_public() && query.is_selected(value));
+        values.retain(|value| value.is_public() && query.is_selected(value));
         return non_empty(values, Requirement::Public);
     }
+    if !query.with_secrets {
+        values.retain(|value| !value.is_secret());
+    }
     let mut selected = values.iter().filter(|value| query.is_selected(value));
-    let requirement = match selected.find(|value| !value.permissions.is_public()) {
+    let requirement = match selected.find(|value| !value.is_public()) {
         None if query.in_session => Requirement::Authenticated,
         None => Requirement::Public,
         Some(hidden) if !hidden.permissions.contains(ValuePermissions::ADMIN_READ) => {
@@ -201,9 +215,18 @@ fn select_readable(
         Some(_) => Requirement::admin(admins_with(&values, AdminPermissions::READ_VALUE)),
     };
     // Like deployed servers, unreadable values after the first non-public one are dropped instead of rejected.
-    let readable = ValuePermissions::ADMIN_READ.0 | ValuePermissions::PUBLIC_READ.0;
-    values.retain(|value| value.permissions.0 & readable != 0 && query.is_selected(value));
+    let has_read = |value: &HandleValue<'_>| {
+        value.is_public() || value.permissions.contains(ValuePermissions::ADMIN_READ)
+    };
+    values.retain(|value| has_read(value) && query.is_selected(value));
     non_empty(values, requirement)
+}
+
+/// Whether a value is readable: public ones for all callers, those with the permission for administrators. Secrets never are;
+/// only a resolution in an encrypted session returns them, see [`ResolveQuery::with_secrets`].
+pub(crate) fn is_readable(value: &HandleValue<'_>, is_admin: bool) -> bool {
+    value.is_public()
+        || is_admin && value.permissions.contains(ValuePermissions::ADMIN_READ) && !value.is_secret()
 }
 
 fn non_empty(

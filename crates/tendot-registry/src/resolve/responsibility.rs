@@ -97,7 +97,7 @@ pub(crate) fn ancestor_prefix_handles(name: Handle<'_>) -> impl Iterator<Item = 
 }
 
 fn is_delegation(value: &HandleValue<'_>) -> bool {
-    value.permissions.is_public()
+    value.is_public()
         && matches!(&*value.value_type, b"HS_SITE.PREFIX" | b"HS_SERV.PREFIX" | b"HS_NA_DELEGATE")
 }
 

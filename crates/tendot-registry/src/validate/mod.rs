@@ -17,7 +17,8 @@ pub use name::is_invisible;
 pub use name::looks_percent_encoded;
 pub(crate) use name::{check_doi_syntax, check_handle_name, check_text};
 pub use url::{UrlFault, is_blocked_scheme, url_host};
-pub use value::{InvalidValue, ValueFault};
+pub use value::{InvalidValue, ValueFault, key_warning};
 pub(crate) use value::{
-    check_indexes, check_record, check_target_urls, check_targets, check_url_value, check_value,
+    check_indexes, check_record, check_secret_changes, check_target_urls, check_targets, check_url_value,
+    check_value,
 };

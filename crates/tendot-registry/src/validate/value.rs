@@ -75,6 +75,9 @@ pub enum ValueFault {
         /// The type.
         value_type: &'static str,
     },
+    /// Secret that was publicly readable and is not replaced by another.
+    #[error("the secret was publicly readable; choose another")]
+    ExposedSecret,
     /// Invalid `URL` value.
     #[error("invalid URL: {0}")]
     Url(UrlFault),
@@ -112,13 +115,11 @@ pub(crate) fn check_value(
     check_encoding(value, limits)?;
     let invalid = |fault| Err(InvalidValue::at(value, fault));
     // A malformed admin value, group or key would lock out the admins.
+    if let Err(fault) = check_public_key(value) {
+        return invalid(fault);
+    }
     let decoded = if is_admin_value(value) {
         Admin::from_bytes(&value.data).map(drop)
-    } else if value.value_type.eq_ignore_ascii_case(b"HS_PUBKEY") {
-        match PublicKey::from_bytes(&value.data).map(|key| validate_public_key(&key)) {
-            Ok(Err(error)) => return invalid(ValueFault::PublicKey(error)),
-            decoded => decoded.map(drop),
-        }
     } else if value.has_type("HS_VLIST") {
         ValueList::from_bytes(&value.data).map(drop)
     } else if value.has_type("HS_NAMESPACE") {
@@ -137,6 +138,45 @@ pub(crate) fn check_value(
         return invalid(ValueFault::Malformed(error));
     }
     check_url_value(value, limits).or_else(|fault| invalid(ValueFault::Url(fault)))
+}
+
+/// Checks that a new value is not one of the secrets of its record that were publicly readable.
+pub(crate) fn check_secret_changes(
+    value: &HandleValue<'_>,
+    previous: &[HandleValue<'_>],
+) -> Result<(), InvalidValue> {
+    let mut exposed = previous.iter().filter(|old| old.is_exposed_secret());
+    if value.is_secret() && exposed.any(|old| old.data == value.data) {
+        return Err(InvalidValue::at(value, ValueFault::ExposedSecret));
+    }
+    Ok(())
+}
+
+/// Reason why a stored key cannot authenticate: imports accept such keys, and warn.
+///
+/// ```
+/// use tendot_proto::HandleValue;
+///
+/// let warning = tendot_registry::key_warning(&HandleValue::new(300, "HS_SECKEY", "example-secret")).unwrap();
+/// assert_eq!(warning, "HS_SECKEY at index 300 was publicly readable and cannot authenticate; replace it");
+/// ```
+pub fn key_warning(value: &HandleValue<'_>) -> Option<String> {
+    let index = value.index;
+    if value.is_exposed_secret() {
+        let detail = "was publicly readable and cannot authenticate; replace it";
+        return Some(format!("HS_SECKEY at index {index} {detail}"));
+    }
+    let fault = check_public_key(value).err()?;
+    Some(format!("HS_PUBKEY at index {index} is unusable: {fault}"))
+}
+
+/// Checks the key of an `HS_PUBKEY` value.
+fn check_public_key(value: &HandleValue<'_>) -> Result<(), ValueFault> {
+    if !value.value_type.eq_ignore_ascii_case(b"HS_PUBKEY") {
+        return Ok(());
+    }
+    let key = PublicKey::from_bytes(&value.data).map_err(ValueFault::Malformed)?;
+    validate_public_key(&key).map_err(ValueFault::PublicKey)
 }
 
 /// Checks the URL of a `URL` value.

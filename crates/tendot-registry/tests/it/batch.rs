@@ -187,7 +187,14 @@ fn quotas(kind: StoreKind) {
     let create = |name: &str| {
         let values = vec![HandleValue::new(1, "URL", "https://a/"), admin_value(100, "300:10.9/key")];
         let name = Handle::from(name);
-        write(HandleWrite::Create { name, values, overwrite: false, uuid_bytes: None, force: false })
+        write(HandleWrite::Create {
+            name,
+            values,
+            overwrite: false,
+            keep_secrets: false,
+            uuid_bytes: None,
+            force: false,
+        })
     };
     let delete = |name: &str| write(HandleWrite::Delete { name: Handle::from(name), permanent: false });
     assert_eq!(create(&name("n")), 'f');

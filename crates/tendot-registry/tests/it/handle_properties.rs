@@ -47,7 +47,7 @@ proptest! {
             prop_assert!(!values.is_empty());
             for value in values {
                 let permissions = value.permissions;
-                let is_readable = permissions.is_public()
+                let is_readable = value.is_public()
                     || !public_only && [READER, "operator"].contains(&caller_name) && permissions.contains(ValuePermissions::ADMIN_READ);
                 prop_assert!(is_readable, "{caller_name} got {value:?}");
                 let selected = query.indexes.is_empty() && query.types.is_empty()

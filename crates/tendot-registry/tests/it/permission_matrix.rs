@@ -1,11 +1,14 @@
 //! Permission matrix: every operation by every kind of caller, over all stores.
 
-use tendot_proto::{Handle, HandleValue};
+use tendot_proto::record::{PublicKey, ValueList};
+use tendot_proto::{Handle, HandleValue, ValueReference};
 use tendot_registry::party::{
     AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy, RevokeToken, Role, Scope, UpdateAgency,
     UpdatePrefix, UpdateRegistrant,
 };
-use tendot_registry::registration::{DoiFilter, DoiStatus, RedactDoi, RegisterDoi, RegistrationRequest};
+use tendot_registry::registration::{
+    DoiFilter, DoiStatus, RedactDoi, RegisterDoi, RegistrationRequest, UpdateDoi,
+};
 use tendot_registry::transfer::{DecideTransfer, TransferSubject};
 use tendot_registry::{CallContext, Caller, HandleWrite, RegistryError, ResolveQuery};
 use tendot_testing::block_on;
@@ -23,7 +26,8 @@ agency create             ?++---------------???---
 agency rename             ?+++-----------+--???---
 agency other range        ?++---------------???---
 agency read               ++++++++++++++++++++++++
-registrant create         ?+++-----------+--???---
+registrant create         ?+++--------------???---
+registrant create plain   ?+++-----------+--???---
 registrant create here    ?!!++!!!---!---+!-???!!!
 registrant contact        0+++0+00++++++++++???+00
 registrant rename         ?+++-+-----+---+--???+--
@@ -53,6 +57,11 @@ name update no such       ?0000000-0---0--00???000
 name retire               ?+++-+---+---+----???+--
 name retire reserved      ?+++0+00-+---+--00???+00
 name retire transferred   ?+++--+------+----???---
+name create key           ?+++-+------------???+--
+name update key           ?+++-+------------???+--
+name retire key           ?+++-+------------???+--
+batch update key          ?+++-+------------???+--
+name read key             000000000000000000???000
 name redact               ?+++-----------+--???---
 name redact reserved      ?+++-----------+--???---
 name redact no such       ?000-----------0--???---
@@ -78,7 +87,8 @@ accept prefix             ?+++-+0---+---+---???+00
 accept agency             ?+++-000--0---+-0-???000
 handle create             ?+++-+---+---+----???+--
 handle create reserved    ?ccc-c---c---c----???c--
-handle overwrite          ?+++-+---+---+----???+--
+handle overwrite          ?+++-+------------???+--
+handle overwrite same     ?+++-+---+---+----???+--
 handle modify             ?+++-+---+---+----???+--
 handle modify reserved    000000000000000000000000
 handle modify transferred ?+++--+------+----???---
@@ -87,6 +97,17 @@ handle delete reserved    ?00000000000000000???000
 handle delete no such     ?00000000000000000???000
 handle delete prefix      ?cc---------------???---
 handle derived prefix     000000000000000000000000
+handle create key         ?+++-+------------???+--
+handle create admin       ?+++-+------------???+--
+handle add key            ?+++-+------------???+--
+handle add public key     ?+++-+------------???+--
+handle add group          ?+++-+------------???+--
+handle add admin          ?+++-+------------???+--
+handle modify key         ?+++-+------------???+--
+handle remove key         ?+++-+------------???+--
+handle delete key         ?+++-+------------???+--
+handle read key           ?000-0--00000000--0??+--
+handle read key in clear  000000000000000000000000
 handle home               ?++---------------???---
 handle home registry      !!!!!!!!!!!!!!!!!!!!!!!!
 handle list               ?+++-+--++++++++--+??+--
@@ -134,9 +155,13 @@ fn run_party_operation(
             fixture.execute_as(&change, caller).map(drop)
         }
         "agency read" => block_on(registry.get_agency("alpha", budget)).map(drop),
-        "registrant create" | "registrant create here" => {
-            let agency = (operation == "registrant create").then(|| "alpha".into());
-            let (name, admins) = ("New".into(), vec!["300:10.9/new".into()]);
+        "registrant create" | "registrant create plain" | "registrant create here" => {
+            let agency = (operation != "registrant create here").then(|| "alpha".into());
+            let admins = match operation {
+                "registrant create plain" => Vec::new(),
+                _ => vec!["300:10.9/new".into()],
+            };
+            let name = "New".into();
             let new = CreateRegistrant { agency, name, contact: None, admins, random_bytes };
             fixture.execute_as(&new, caller).map(drop)
         }
@@ -257,6 +282,24 @@ fn run_name_operation(
         "name retire" => fixture.retire(&name("x"), caller),
         "name retire reserved" => fixture.retire(&name("r"), caller),
         "name retire transferred" => fixture.retire(&name("transferred"), caller),
+        "name create key" | "name update key" | "batch update key" => {
+            let values = Some(vec![secret_value("other secret")]);
+            let suffix = if operation == "name create key" { "new" } else { "keys" };
+            let body = RegistrationRequest { values, ..request(&name(suffix), "https://a/") };
+            if operation == "name create key" {
+                return fixture.execute_as(&RegisterDoi { request: body, random_bytes }, caller).map(drop);
+            }
+            if operation == "batch update key" {
+                return fixture.batch(&[batch_line(1, body)], caller).remove(0).result.map(drop);
+            }
+            let command = UpdateDoi { name: name(suffix).into(), request: body, expected_revision: None };
+            fixture.execute_as(&command, caller).map(drop)
+        }
+        "name retire key" => fixture.retire(&name("keys"), caller),
+        "name read key" => {
+            let found = block_on(registry.get_doi(&name("keys"), CallContext::new(caller, NOW, budget)))?;
+            found.values.iter().find(|value| value.is_secret()).map(drop).ok_or_else(not_visible)
+        }
         "name redact" | "name redact reserved" | "name redact no such" => {
             let suffix = match operation {
                 "name redact" => "x",
@@ -284,7 +327,7 @@ fn run_name_operation(
                 CallContext::new(caller, NOW, budget),
             );
             let names = block_on(names)?.items;
-            assert_eq!(names.iter().filter(|item| item.state != DoiStatus::Reserved).count(), 2);
+            assert_eq!(names.iter().filter(|item| item.state != DoiStatus::Reserved).count(), 3);
             let reserved = names.iter().find(|item| item.state == DoiStatus::Reserved);
             reserved.map(drop).ok_or_else(not_visible)
         }
@@ -368,6 +411,67 @@ fn run_handle_operation(
             let values = vec![HandleValue::new(1, "URL", "https://b/"), admin_value(100, "300:10.9/key")];
             fixture.write(&create_write(&name, values, true), caller)
         }
+        "handle overwrite same" => {
+            let (name, group) = (name("x"), format!("200:0.NA/{PREFIX_A1}"));
+            let values =
+                vec![HandleValue::new(1, "URL", "https://b/"), hidden_value(), admin_value(100, &group)];
+            fixture.write(&create_write(&name, values, true), caller)
+        }
+        "handle create key" | "handle create admin" => {
+            let name = name("new");
+            let value = match operation {
+                "handle create key" => secret_value("other secret"),
+                _ => admin_value(100, "300:10.9/key"),
+            };
+            fixture.write(&create_write(&name, vec![value], false), caller)
+        }
+        "handle add key" | "handle add public key" | "handle add group" | "handle add admin" => {
+            let name = name("x");
+            let value = match operation {
+                "handle add key" => secret_value("other secret"),
+                "handle add public key" => {
+                    let key = PublicKey::rsa(&[0xc1; 256], &[1, 0, 1]).to_bytes();
+                    HandleValue::with_data(300, "HS_PUBKEY", key)
+                }
+                "handle add group" => {
+                    let members = vec![ValueReference::parse("300:10.9/new")];
+                    HandleValue::with_data(200, "HS_VLIST", ValueList { members }.to_bytes())
+                }
+                _ => admin_value(101, "300:10.9/new"),
+            };
+            let name = Handle::from(&*name);
+            let write = HandleWrite::AddValues { name, values: vec![value], overwrite: true, force: false };
+            fixture.write(&write, caller)
+        }
+        "handle modify key" => {
+            let (name, values) = (name("keys"), vec![secret_value("other secret")]);
+            fixture.write(
+                &HandleWrite::ModifyValues { name: Handle::from(&*name), values, force: false },
+                caller,
+            )
+        }
+        "handle remove key" => {
+            let name = name("keys");
+            let indexes = vec![300];
+            fixture.write(
+                &HandleWrite::RemoveValues { name: Handle::from(&*name), indexes, force: false },
+                caller,
+            )
+        }
+        "handle delete key" => {
+            let name = name("keys");
+            fixture.write(&HandleWrite::Delete { name: Handle::from(&*name), permanent: false }, caller)
+        }
+        "handle read key" | "handle read key in clear" => {
+            let name = name("keys");
+            let query = ResolveQuery {
+                public_only: false,
+                with_secrets: operation == "handle read key",
+                indexes: vec![300],
+                ..ResolveQuery::new(Handle::from(&*name))
+            };
+            Ok(block_on(registry.resolve(&query, caller, budget)).map(drop)?)
+        }
         "handle modify" | "handle modify reserved" | "handle modify transferred" => {
             let name = name(match operation {
                 "handle modify" => "x",
@@ -450,7 +554,19 @@ fn run_log_operation(
 }
 
 fn create_write<'a>(name: &'a str, values: Vec<HandleValue<'a>>, overwrite: bool) -> HandleWrite<'a> {
-    HandleWrite::Create { name: Handle::from(name), values, overwrite, uuid_bytes: None, force: false }
+    HandleWrite::Create {
+        name: Handle::from(name),
+        values,
+        overwrite,
+        keep_secrets: false,
+        uuid_bytes: None,
+        force: false,
+    }
+}
+
+/// A secret key at index 300, with the permissions of a value without any: publicly readable.
+fn secret_value(secret: &'static str) -> HandleValue<'static> {
+    HandleValue::new(300, "HS_SECKEY", secret)
 }
 
 /// Values that are left out of a response count as not found.
@@ -472,6 +588,10 @@ fn matrix(kind: StoreKind) {
             let fixture = unchanged_fixture.take().unwrap_or_else(|| {
                 let fixture = source.fixture();
                 fixture.register(&format!("{PREFIX_B1}/gift"), "https://a/", &Caller::Operator).unwrap();
+                let values = Some(vec![secret_value("secret")]);
+                let keys =
+                    RegistrationRequest { values, ..request(&format!("{PREFIX_A1}/keys"), "https://a/") };
+                fixture.execute_as_operator(&RegisterDoi { request: keys, random_bytes: [0; 16] });
                 fixture
             });
             let before = fixture.log_len();

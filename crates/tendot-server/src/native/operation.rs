@@ -1,7 +1,7 @@
 //! Mapping of messages to operations.
 
 use tendot_proto::auth::Challenge;
-use tendot_proto::endpoint::IncomingRequest;
+use tendot_proto::endpoint::{IncomingRequest, Transport};
 use tendot_proto::message::SessionSetup;
 use tendot_proto::{Handle, MessageHeader, OpFlags, Opcode, Request};
 use tendot_registry::{HandleOperation, HandleWrite, ResolveQuery};
@@ -42,6 +42,8 @@ impl<'a> NativeOperation<'a> {
                     types: types.iter().collect(),
                     public_only: flags.contains(OpFlags::PUBLIC_ONLY),
                     in_session: incoming.parts.envelope.session_id != 0,
+                    // Responses with secrets are encrypted by the session; never over HTTP, whatever is tunnelled in it.
+                    with_secrets: incoming.session_id != 0 && incoming.transport != Transport::Http,
                     allow_referral: !flags.contains(OpFlags::DO_NOT_REFER),
                 };
                 if is_status(handle) {
@@ -89,7 +91,14 @@ fn registry_operation<'a>(
             HandleOperation::Write(match opcode {
                 Opcode::CREATE_HANDLE => {
                     let mint = flags.contains(OpFlags::MINT_NEW_SUFFIX).then(random_bytes);
-                    HandleWrite::Create { name, values, overwrite, uuid_bytes: mint, force: false }
+                    HandleWrite::Create {
+                        name,
+                        values,
+                        overwrite,
+                        keep_secrets: false,
+                        uuid_bytes: mint,
+                        force: false,
+                    }
                 }
                 Opcode::ADD_VALUE => HandleWrite::AddValues { name, values, overwrite, force: false },
                 _ => HandleWrite::ModifyValues { name, values, force: false },

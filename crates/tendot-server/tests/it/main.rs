@@ -5,6 +5,7 @@ mod support;
 mod api_v1;
 mod api_v1_batches;
 mod audit_http;
+mod audit_keys;
 mod browser;
 mod change_feed;
 mod client_certificates;

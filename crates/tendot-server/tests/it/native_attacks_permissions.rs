@@ -35,6 +35,9 @@ over_stores!(
     attack_p4_p5_groups,
     attack_p6_p7_prefixes_and_the_last_administrator,
     attack_p10_hidden_values,
+    audit_f1_secrets_only_in_encrypted_sessions,
+    audit_f5_exposed_secret_does_not_authenticate,
+    audit_f18_public_keys_are_checked,
 );
 
 const TCP: Transport = Transport::Tcp;
@@ -112,6 +115,73 @@ fn pbkdf2_proof(salt: usize, rounds: u32, bits: u32) -> Vec<u8> {
     let mut proof = vec![0x22];
     WireWriter::new(&mut proof).raw(&inner);
     proof
+}
+
+/// Secrets are returned only in an encrypted session, not in it over HTTP, and only to administrators who may read.
+fn audit_f1_secrets_only_in_encrypted_sessions(store: StoreKind) {
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
+    let values = vec![
+        admin_value(100, 0x0fff, SERVER_ADMIN),
+        HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(7, "NOTE", "not public") },
+        secret_value(301, "the secret itself"),
+    ];
+    server.put("10.5555/F1", values);
+    let has_secret = |bytes: &[u8]| bytes.windows(17).any(|at| at == b"the secret itself");
+    let key = admin_key();
+    let credentials = ClientKey::PrivateKey(&*key);
+    let mut all = resolution("10.5555/F1");
+    all.header.flags -= OpFlags::PUBLIC_ONLY;
+    let in_clear = server.authenticated_response(&all, SERVER_ADMIN, credentials);
+    assert_eq!(response_code(&in_clear), 1);
+    assert!(!has_secret(&in_clear) && in_clear.windows(10).any(|bytes| bytes == b"not public"));
+    for (transport, expected) in [(TCP, true), (Transport::Http, false)] {
+        let mut session = open_session(&server, Some(SERVER_ADMIN));
+        let request = in_session(&mut session, all.clone());
+        let mut reply = server.exchange(transport, &request).remove(0);
+        if response_code(&reply) == 402 {
+            assert!(!has_secret(&reply));
+            let proof = challenge_response(&request, &reply, SERVER_ADMIN, credentials, 8);
+            reply = server.exchange(transport, &proof).remove(0);
+        }
+        assert!(!has_secret(&reply), "{transport:?}: in clear");
+        let plain = session.key().decrypt(&reply, auth_context!()).unwrap();
+        assert_eq!(response_code(&plain), 1);
+        assert_eq!(has_secret(&plain), expected, "{transport:?}");
+    }
+}
+
+/// A secret that an import left publicly readable is neither returned nor accepted.
+fn audit_f5_exposed_secret_does_not_authenticate(store: StoreKind) {
+    let server = server_with_secret_keys(store);
+    let exposed = HandleValue { permissions: ValuePermissions(0x0e), ..secret_value(301, "one") };
+    let admins = [admin_value(100, 0x0fff, KEY_1), admin_value(101, 0x0fff, KEY_2)];
+    server.put("10.5555/F5", [vec![url_value(1, "https://example.org/")], admins.to_vec()].concat());
+    server.put("10.5555/KEYHOLDER", vec![exposed, secret_value(302, "two")]);
+    let reply = server.exchange(TCP, &resolution("10.5555/KEYHOLDER").to_bytes().unwrap()).remove(0);
+    assert_eq!(response_code(&reply), 200);
+    check(&server, KEY_1, &modify("10.5555/F5", &[url_value(1, "https://example.org/1")]), 403);
+    check(&server, KEY_2, &modify("10.5555/F5", &[url_value(1, "https://example.org/2")]), 1);
+    // The history shows that it was readable.
+    server.put("10.5555/KEYHOLDER", vec![secret_value(301, "one"), secret_value(302, "two")]);
+    check(&server, KEY_1, &modify("10.5555/F5", &[url_value(1, "https://example.org/1")]), 403);
+    check(&server, KEY_2, &modify("10.5555/F5", &[url_value(1, "https://example.org/3")]), 1);
+}
+
+/// Unusable public keys are rejected by every write.
+fn audit_f18_public_keys_are_checked(store: StoreKind) {
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
+    let key = admin_key();
+    let credentials = ClientKey::PrivateKey(&*key);
+    let short = PublicKey::rsa(&[0xc1; 128], &[1, 0, 1]).to_bytes();
+    for data in [vec![0; 3], short] {
+        let values = [admin_value(100, 0x0fff, SERVER_ADMIN), HandleValue::with_data(300, "HS_PUBKEY", data)];
+        let create = create_request("10.5555/F18", &values);
+        assert_eq!(server.authenticated_code(&create, SERVER_ADMIN, credentials), 202);
+        let add = values_request(Opcode::ADD_VALUE, "10.5555/ONE", &values[1..]);
+        assert_eq!(server.authenticated_code(&add, SERVER_ADMIN, credentials), 202);
+        let modify = modify("10.5555/ADMIN", &values[1..]);
+        assert_eq!(server.authenticated_code(&modify, SERVER_ADMIN, credentials), 202);
+    }
 }
 
 /// A proof with a public key.

@@ -47,7 +47,10 @@ const EXPECTED_DIFFERENCES: &[(&str, u32, &str)] = &[
 
 /// Makes the changes that happened between the recorded conversations and were not recorded.
 fn apply_unrecorded_changes(server: &NativeTestServer, conversation: &str) {
-    let secret_key = |index, text: &'static str| HandleValue::new(index, "HS_SECKEY", text);
+    let secret_key = |index, text: &'static str| HandleValue {
+        permissions: ValuePermissions(0x0c),
+        ..HandleValue::new(index, "HS_SECKEY", text)
+    };
     match conversation {
         "remove_value_pubkey" => {
             let mut values = server.values("10.5555/V-PUB").unwrap();

@@ -504,9 +504,10 @@ fn types() -> Vec<HandleValue<'static>> {
     ];
     for line in include_str!("../../../../conformance/vectors/handle-net/records.jsonl").lines() {
         let record = HandleRecord::from_json(line.as_bytes()).unwrap();
-        let sites_and_keys = record.values.into_iter().filter(|value| {
-            (value.has_type("HS_SITE") || value.has_type("HS_PUBKEY")) && value.permissions.is_public()
-        });
+        let sites_and_keys = record
+            .values
+            .into_iter()
+            .filter(|value| (value.has_type("HS_SITE") || value.has_type("HS_PUBKEY")) && value.is_public());
         for value in sites_and_keys {
             if !values.iter().any(|other| other.value_type == value.value_type) {
                 values.push(HandleValue { index: 300 + values.len() as u32, ..value });

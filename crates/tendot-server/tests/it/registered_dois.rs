@@ -281,6 +281,7 @@ fn writes_do_not_reveal_reserved_names(store: StoreKind) {
                     name,
                     values: value(),
                     overwrite: false,
+                    keep_secrets: false,
                     uuid_bytes: None,
                     force: false,
                 },
@@ -403,6 +404,7 @@ fn retired_names(store: StoreKind) {
             name: Handle::from(&*full_name),
             values: Vec::new(),
             overwrite: true,
+            keep_secrets: false,
             uuid_bytes: None,
             force: false,
         };

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tendot_client::native::NativeClient;
 use tendot_client::{CacheSettings, HttpUpstream};
-use tendot_proto::{HandleValue, Ttl};
+use tendot_proto::{HandleValue, Ttl, ValuePermissions};
 use tendot_server::http::{HttpLimits, UpstreamClient};
 use tendot_testing::handle_server::{TestHandleServer, TestHandleService, site_value};
 use tendot_testing::http::{HttpRequest, HttpResponse};
@@ -74,7 +74,7 @@ fn start_upstream(socket: TcpListener) -> TestServer {
             values.push(HandleValue::new(2, "10320/headers", "Set-Cookie: a=b\nX-Shelf: 7"));
             values
         }),
-        put_edit("10.7777/KEY", vec![HandleValue::new(300, "HS_SECKEY", "secret")]),
+        put_edit("10.7777/KEY", vec![private(HandleValue::new(300, "HS_SECKEY", "secret"))]),
         put_edit("0.NA/10.7777", vec![HandleValue::new(1, "HS_NAMESPACE", namespace)]),
         put_edit("10.6666/ONE", url("https://example.org/one-there")),
         put_edit(
@@ -758,4 +758,8 @@ fn incomplete_locations_are_not_cached() {
         assert_eq!(control.contains("max-age"), is_cached, "{target}: {control}");
         assert_eq!(control.contains("no-cache"), !is_cached, "{target}: {control}");
     }
+}
+
+fn private(value: HandleValue<'static>) -> HandleValue<'static> {
+    HandleValue { permissions: ValuePermissions(0x0c), ..value }
 }

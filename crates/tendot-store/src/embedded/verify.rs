@@ -15,7 +15,7 @@ use super::read::{AUX_ITEM, HOMED_ITEM};
 use super::{EmbeddedStore, Lmdb, backend_error, history, import, migration, registration};
 use crate::model::name_key;
 use crate::verify::{LogVerifier, find_inconsistency};
-use crate::{EditKind, NameKey, RecordStatus, StoreError, VerifyReport};
+use crate::{EditKind, NameKey, RecordStatus, StoreError, StoredRecord, VerifyReport};
 
 /// Entries read per transaction, so that old pages can be reused soon.
 const ENTRIES_PER_TRANSACTION: usize = 10_000;
@@ -31,10 +31,20 @@ impl EmbeddedStore {
     /// assert!(store.verify(|_| {})?.errors.is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn verify(&self, mut progress: impl FnMut(&VerifyReport)) -> Result<VerifyReport, StoreError> {
+    pub fn verify(&self, progress: impl FnMut(&VerifyReport)) -> Result<VerifyReport, StoreError> {
+        self.verify_and_inspect(|_| {}, progress)
+    }
+
+    /// Verifies like [`EmbeddedStore::verify`], and passes every undamaged record to `inspect`.
+    pub fn verify_and_inspect(
+        &self,
+        mut inspect: impl FnMut(&StoredRecord),
+        mut progress: impl FnMut(&VerifyReport),
+    ) -> Result<VerifyReport, StoreError> {
         let mut verifier = Verifier {
             lmdb: self.lmdb(),
             report: VerifyReport::default(),
+            inspect: &mut inspect,
             progress: &mut progress,
             started: self.lmdb().begin_read()?.id(),
         };
@@ -72,6 +82,7 @@ const REGISTRATION: Item = (registration::ITEM, "registrations");
 struct Verifier<'a> {
     lmdb: &'a Lmdb,
     report: VerifyReport,
+    inspect: &'a mut dyn FnMut(&StoredRecord),
     progress: &'a mut dyn FnMut(&VerifyReport),
     /// LMDB transaction id at the start.
     started: usize,
@@ -207,6 +218,7 @@ impl Verifier<'_> {
                 RecordStatus::Live => this.report.records += 1,
                 RecordStatus::Tombstone => this.report.tombstones += 1,
             }
+            (this.inspect)(&record);
         })
     }
 

@@ -35,9 +35,7 @@ impl SnapshotPosition {
             (None, current) => RecordAtPosition::Known(current),
             (Some(PriorState::Absent), _) => RecordAtPosition::Known(None),
             // Histories contain no secrets, so such a record cannot be derived.
-            (Some(PriorState::Record(record)), _)
-                if record.values.iter().any(|value| value.has_type("HS_SECKEY")) =>
-            {
+            (Some(PriorState::Record(record)), _) if record.values.iter().any(|value| value.is_secret()) => {
                 RecordAtPosition::Undetermined
             }
             (Some(PriorState::Record(record)), _) => RecordAtPosition::Known(Some(record)),

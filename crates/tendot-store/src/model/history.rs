@@ -2,6 +2,7 @@
 
 use tendot_proto::HandleValue;
 
+use crate::model::sha256::sha256;
 use crate::{LogEntry, StoredRecord};
 
 /// One page of a name's history.
@@ -27,7 +28,7 @@ pub struct HistoryEntry {
 pub enum PriorState {
     /// There was no record.
     Absent,
-    /// This record; the data of HS_SECKEY values is removed.
+    /// This record, without the data of secrets; of one that was publicly readable, the data is its hash.
     Record(StoredRecord),
 }
 
@@ -78,15 +79,34 @@ impl History {
 /// Maximum size of the records of one history page; the last one may exceed it.
 pub(crate) const MAX_HISTORY_PAGE_BYTES: usize = 4 << 20;
 
-/// Returns a copy without the data of HS_SECKEY values; `None` if there are none. A replaced secret must not survive in the
-/// history.
+/// Returns a copy without the data of secrets; `None` if there are none. A replaced secret must not survive in the history.
+///
+/// Of a secret that was publicly readable, the hash stays: the same secret must not authenticate later.
 pub(crate) fn redact_secrets(record: &StoredRecord) -> Option<StoredRecord> {
-    let is_secret = |value: &HandleValue<'_>| value.has_type("HS_SECKEY") && !value.data.is_empty();
-    record.values.iter().any(is_secret).then(|| {
+    record.values.iter().any(HandleValue::is_secret).then(|| {
         let mut record = record.clone();
-        for value in record.values.iter_mut().filter(|value| is_secret(value)) {
-            value.data = Vec::new().into();
+        for value in record.values.iter_mut().filter(|value| value.is_secret()) {
+            let exposed = value.is_exposed_secret();
+            value.data = if exposed { sha256(&value.data).to_vec() } else { Vec::new() }.into();
         }
         record
     })
+}
+
+/// Whether a value in the history shows that a secret was publicly readable. Histories written before hashes were kept show
+/// it for every later secret at the same index.
+///
+/// ```
+/// use tendot_proto::{HandleValue, ValuePermissions};
+/// use tendot_store::shows_exposure;
+///
+/// let secret = HandleValue::new(300, "HS_SECKEY", "example-secret");
+/// let past = HandleValue::new(300, "HS_SECKEY", "");
+/// assert!(shows_exposure(&past, &secret));
+/// let private = HandleValue { permissions: ValuePermissions::ADMIN_READ, ..past };
+/// assert!(!shows_exposure(&private, &secret));
+/// ```
+pub fn shows_exposure(past: &HandleValue<'_>, secret: &HandleValue<'_>) -> bool {
+    past.is_exposed_secret()
+        && if past.data.is_empty() { past.index == secret.index } else { *past.data == sha256(&secret.data) }
 }

@@ -50,8 +50,17 @@ impl PostgresStore {
         &self,
         progress: impl FnMut(&VerifyReport) + Send,
     ) -> Result<VerifyReport, StoreError> {
+        self.verify_and_inspect(|_| {}, progress).await
+    }
+
+    /// Verifies like [`PostgresStore::verify`], and passes every readable record to `inspect`.
+    pub async fn verify_and_inspect(
+        &self,
+        inspect: impl FnMut(&StoredRecord) + Send,
+        progress: impl FnMut(&VerifyReport) + Send,
+    ) -> Result<VerifyReport, StoreError> {
         let mut verifier = Verifier { store: self, report: VerifyReport::default(), progress };
-        verifier.check_records().await?;
+        verifier.check_records(inspect).await?;
         verifier.check_log().await?;
         verifier.check_history().await?;
         verifier.check_prefixes().await?;
@@ -98,8 +107,11 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
         Ok(())
     }
 
-    async fn check_records(&mut self) -> Result<(), StoreError> {
-        let check = |report: &mut VerifyReport, found: &Row| {
+    async fn check_records(
+        &mut self,
+        mut inspect: impl FnMut(&StoredRecord) + Send,
+    ) -> Result<(), StoreError> {
+        let check = move |report: &mut VerifyReport, found: &Row| {
             let key: &[u8] = row::column(found, 5)?;
             let error = |fault: &str| format!("record `{}`: {fault}", key.escape_ascii());
             match row::record(found, 0) {
@@ -118,6 +130,7 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
                         RecordStatus::Tombstone => report.tombstones += 1,
                     }
                     report.registrations += u64::from(!record.registration.is_empty());
+                    inspect(&record);
                 }
                 Ok(None) => report.add_error(error("name is missing")),
                 Err(fault) => report.add_error(error(&fault.to_string())),

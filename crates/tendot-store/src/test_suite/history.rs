@@ -1,9 +1,11 @@
 //! History entries: order, paging, secrets.
 
-use tendot_proto::HandleValue;
+use tendot_proto::{HandleValue, ValuePermissions};
 
 use super::{commit, key, put, tombstone};
-use crate::{Edit, EditKind, HistoryEntry, HistoryOrder, Precondition, PriorState, RecordStatus, Store};
+use crate::{
+    Edit, EditKind, HistoryEntry, HistoryOrder, Precondition, PriorState, RecordStatus, Store, shows_exposure,
+};
 
 /// The kind of a change, and the status and data of its prior state.
 fn summary(history_entry: &HistoryEntry) -> (EditKind, Option<(RecordStatus, String)>) {
@@ -137,16 +139,33 @@ pub async fn history_paging(store: &impl Store) {
     assert!(page.entries.len() < 5 && page.next.is_some());
 }
 
-/// Values of secret types are not in the history.
+/// Secrets are not in the history. Of those that were publicly readable, it tells whether a later one is the same.
 pub async fn history_redacts_secrets(store: &impl Store) {
-    let put = |secret: &'static str| Edit::Put {
-        name: "10.1000/1".into(),
-        values: vec![
-            HandleValue::new(300, "HS_SECKEY", secret),
-            HandleValue::new(1, "URL", "https://example.org/"),
-        ],
+    let secret = |text: &'static str, permissions| HandleValue {
+        permissions: ValuePermissions(permissions),
+        ..HandleValue::new(300, "HS_SECKEY", text)
+    };
+    let put = |name: &str, secret: HandleValue<'static>| Edit::Put {
+        name: name.into(),
+        values: vec![secret, HandleValue::new(1, "URL", "https://example.org/")],
         precondition: Precondition::NotTombstone,
     };
+    let exposed = vec![put("10.1000/2", secret("exposed", 0x0e)), put("10.1000/2", secret("private", 0x0c))];
+    commit(store, exposed).await.unwrap();
+    commit(store, vec![put("10.1000/2", secret("third", 0x0c))]).await.unwrap();
+    let history = store.history(&key("10.1000/2"), WHOLE_HISTORY, 10).await.unwrap();
+    let shows = |text| {
+        let is_shown = |entry: &HistoryEntry| match &entry.prior {
+            PriorState::Record(past) => {
+                past.values.iter().any(|past| shows_exposure(past, &secret(text, 0x0c)))
+            }
+            PriorState::Absent => false,
+        };
+        history.entries.iter().any(is_shown)
+    };
+    assert_eq!(["exposed", "private", "third"].map(shows), [true, false, false]);
+    assert!(!format!("{history:?}").contains("exposed"));
+    let put = |text| put("10.1000/1", secret(text, 0x0c));
     commit(store, vec![put("first secret"), put("second secret")]).await.unwrap();
     commit(store, vec![put("third secret")]).await.unwrap();
     commit(store, vec![tombstone("10.1000/1")]).await.unwrap();

@@ -247,10 +247,10 @@ impl TestHandleService {
         };
         let selected: Vec<HandleValue<'_>> = values
             .into_iter()
-            .filter(|value| is_requested(value) && (!public_only || value.permissions.is_public()))
+            .filter(|value| is_requested(value) && (!public_only || value.is_public()))
             .collect();
         let in_session = self.sessions.contains(incoming.session_id);
-        let has_secrets = selected.iter().any(|value| !value.permissions.is_public());
+        let has_secrets = selected.iter().any(|value| !value.is_public());
         if !public_only && !is_authenticated && !self.leaks_private_values && (in_session || has_secrets) {
             return vec![self.challenge(incoming)];
         }

@@ -509,7 +509,7 @@ impl NativeTransport {
     fn warn_about_private_values(&mut self, values: &[HandleValue<'_>]) {
         let is_exposed = !self.uses_session
             && !self.address.ip().is_loopback()
-            && values.iter().any(|value| !value.permissions.is_public());
+            && values.iter().any(|value| !value.is_public());
         if is_exposed && !self.has_warned {
             self.has_warned = true;
             eprint_warning(

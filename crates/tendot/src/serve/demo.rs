@@ -20,6 +20,7 @@ pub(super) async fn load_demo(registry: &Registry) -> Result<(), CliError> {
             name,
             values: record.values,
             overwrite: false,
+            keep_secrets: false,
             uuid_bytes: None,
             force: false,
         };

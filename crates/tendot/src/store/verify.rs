@@ -6,17 +6,19 @@ use std::process::{Command, ExitStatus};
 use clap::Args;
 use serde::Serialize;
 use tendot_registry::registration::IndexRepair;
-use tendot_registry::{Registry, RegistrySettings};
-use tendot_store::{AnyStore, EmbeddedStore, OpenError, PostgresSettings, VerifyReport};
+use tendot_registry::{Registry, RegistrySettings, key_warning};
+use tendot_store::{AnyStore, EmbeddedStore, OpenError, PostgresSettings, StoredRecord, VerifyReport};
 
 use super::{StoreArguments, StoreLocation, open_error, open_postgres, read_error};
-use crate::terminal::{RECORD_PROGRESS, StdoutWriter, eprint_line, escape_control, progress_bar};
+use crate::terminal::{
+    RECORD_PROGRESS, StdoutWriter, eprint_line, eprint_warning, escape_control, progress_bar,
+};
 use crate::{CliError, CommandStatus, runtime};
 
-/// Read a whole store and report damage
+/// Read a whole store and report damage, and keys that cannot authenticate
 ///
 /// Works while a server is running. Records of the embedded store have checksums; in PostgreSQL all rows are read and compared
-/// with each other.
+/// with each other. Secret keys that were publicly readable, and public keys that are too short, are warnings, not damage.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -36,7 +38,7 @@ pub(crate) struct VerifyArguments {
     #[arg(long)]
     pub(crate) repair: bool,
 
-    /// Print JSON: one object per damage, then one with counts
+    /// Print JSON: one object per damage and per warning, then one with counts
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 
@@ -50,6 +52,32 @@ struct DamageJson<'a> {
     damage: &'a str,
 }
 
+#[derive(Serialize)]
+struct KeyWarningJson<'a> {
+    warning: &'a str,
+}
+
+/// Maximum number of warnings printed; the rest is counted.
+const MAX_PRINTED_WARNINGS: usize = 100;
+
+/// Keys that cannot authenticate: no damage, but the administrator should replace them.
+#[derive(Default)]
+struct KeyWarnings {
+    count: u64,
+    messages: Vec<String>,
+}
+
+impl KeyWarnings {
+    fn inspect(&mut self, record: &StoredRecord) {
+        for warning in record.values.iter().filter_map(key_warning) {
+            self.count += 1;
+            if self.messages.len() < MAX_PRINTED_WARNINGS {
+                self.messages.push(format!("`{}`: {warning}", record.name));
+            }
+        }
+    }
+}
+
 #[derive(Default, Serialize)]
 struct VerifyJson {
     records: u64,
@@ -61,10 +89,11 @@ struct VerifyJson {
     aux_entries: u64,
     registrations: u64,
     damaged: u64,
+    unusable_keys: u64,
 }
 
 impl VerifyJson {
-    const fn of(verified: &VerifyReport) -> Self {
+    const fn of(verified: &VerifyReport, keys: &KeyWarnings) -> Self {
         Self {
             records: verified.records,
             tombstones: verified.tombstones,
@@ -75,6 +104,7 @@ impl VerifyJson {
             aux_entries: verified.aux_entries,
             registrations: verified.registrations,
             damaged: verified.error_count,
+            unusable_keys: keys.count,
         }
     }
 }
@@ -144,12 +174,16 @@ fn verify_embedded(arguments: &VerifyArguments, directory: &Path) -> Result<Comm
     };
     // If counting fails, verification reports the damage.
     let bar = progress_bar(store.count().unwrap_or_default(), RECORD_PROGRESS);
+    let mut keys = KeyWarnings::default();
     let verified = store
-        .verify(|verified| bar.set_position(verified.records + verified.tombstones))
+        .verify_and_inspect(
+            |record| keys.inspect(record),
+            |verified| bar.set_position(verified.records + verified.tombstones),
+        )
         .map_err(|error| read_error(&error))?;
     bar.finish_and_clear();
     drop(store);
-    if report_verified(&verified, arguments)? == CommandStatus::Success && arguments.repair {
+    if report_verified(&verified, &keys, arguments)? == CommandStatus::Success && arguments.repair {
         let store = EmbeddedStore::open(directory).map_err(|error| open_error(&error))?;
         runtime::multi_thread(1)?.block_on(repair_index(store.into()))?;
     }
@@ -176,21 +210,30 @@ fn status_of(verified: &VerifyReport) -> CommandStatus {
 fn verify_postgres(arguments: &VerifyArguments, address: &str) -> Result<CommandStatus, CliError> {
     let settings = PostgresSettings { migrate_schema: false, ..PostgresSettings::default() };
     let runtime = runtime::multi_thread(2)?;
+    let mut keys = KeyWarnings::default();
     let verified = runtime.block_on(async {
         let store = open_postgres(address, &settings).await?;
         let bar = progress_bar(0, "{human_pos} records  {rate}");
-        let verified =
-            store.verify(|verified| bar.set_position(verified.records + verified.tombstones)).await;
+        let verified = store
+            .verify_and_inspect(
+                |record| keys.inspect(record),
+                |verified| bar.set_position(verified.records + verified.tombstones),
+            )
+            .await;
         bar.finish_and_clear();
         verified.map_err(|error| read_error(&error))
     })?;
-    if report_verified(&verified, arguments)? == CommandStatus::Success && arguments.repair {
+    if report_verified(&verified, &keys, arguments)? == CommandStatus::Success && arguments.repair {
         runtime.block_on(async { repair_index(open_postgres(address, &settings).await?.into()).await })?;
     }
     Ok(status_of(&verified))
 }
 
-fn report_verified(verified: &VerifyReport, arguments: &VerifyArguments) -> Result<CommandStatus, CliError> {
+fn report_verified(
+    verified: &VerifyReport,
+    keys: &KeyWarnings,
+    arguments: &VerifyArguments,
+) -> Result<CommandStatus, CliError> {
     let json = arguments.json;
     let VerifyReport { records, tombstones, errors: damage, error_count: damaged, .. } = verified;
     let mut output = StdoutWriter::new();
@@ -201,10 +244,20 @@ fn report_verified(verified: &VerifyReport, arguments: &VerifyArguments) -> Resu
             output.write_line(escape_control(damage))?;
         }
     }
+    for warning in &keys.messages {
+        if json {
+            output.write_json(&KeyWarningJson { warning })?;
+        } else {
+            eprint_warning(&escape_control(warning));
+        }
+    }
     if json {
-        output.write_json(&VerifyJson::of(verified))?;
+        output.write_json(&VerifyJson::of(verified, keys))?;
     }
     output.flush()?;
+    if keys.count > 0 {
+        eprint_line(format_args!("{} keys cannot authenticate", keys.count));
+    }
     if *damaged == 0 {
         eprint_line(format_args!("{} records verified, no damage", records + tombstones));
         return Ok(CommandStatus::Success);

@@ -130,7 +130,7 @@ impl AdminChannel {
     ) -> Result<Vec<u8>, AdminError> {
         let flags = self.operation_flags(flags);
         let has_private_values = match request {
-            Request::WriteValues { values, .. } => values.iter().any(|value| !value.permissions.is_public()),
+            Request::WriteValues { values, .. } => values.iter().any(|value| !value.is_public()),
             _ => false,
         };
         let request = self.encode_request(opcode, flags, request)?;

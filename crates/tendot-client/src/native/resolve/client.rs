@@ -164,7 +164,7 @@ impl NativeClient {
                 MessageBody::Response(Response { data: ResponseData::Resolved { values, .. }, .. }),
             ) => {
                 // Drop private values.
-                let public = values.iter().filter(|value| value.permissions.is_public());
+                let public = values.iter().filter(|value| value.is_public());
                 let values: Vec<_> = public.map(HandleValue::into_owned).collect();
                 if values.is_empty() { LookupOutcome::NoValues } else { LookupOutcome::Values(values) }
             }

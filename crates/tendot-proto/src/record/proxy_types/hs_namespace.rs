@@ -47,8 +47,7 @@ impl<'a> Namespace<'a> {
     /// assert_eq!(Namespace::find_value(&values).map(|value| value.index), Some(20));
     /// ```
     pub fn find_value<'v, 'd>(values: &'v [HandleValue<'d>]) -> Option<&'v HandleValue<'d>> {
-        let namespaces =
-            values.iter().filter(|value| value.permissions.is_public() && value.has_type("HS_NAMESPACE"));
+        let namespaces = values.iter().filter(|value| value.is_public() && value.has_type("HS_NAMESPACE"));
         namespaces.min_by_key(|value| value.index)
     }
 

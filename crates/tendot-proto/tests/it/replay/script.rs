@@ -262,7 +262,7 @@ fn response_lines(message: &Message<'_>) -> Vec<String> {
 }
 
 fn value_line(value: &HandleValue<'_>) -> String {
-    let suffix = if value.permissions.is_public() { "" } else { " (not public)" };
+    let suffix = if value.is_public() { "" } else { " (not public)" };
     format!("{} {} {}{suffix}", value.index, value.type_name(), String::from_utf8_lossy(&value.data))
 }
 

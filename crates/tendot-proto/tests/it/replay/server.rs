@@ -179,11 +179,11 @@ impl ReplayServer {
             return self.send(incoming, ResponseCode::HANDLE_NOT_FOUND, FAILED);
         };
         let public_only = incoming.parts.header.flags.contains(OpFlags::PUBLIC_ONLY);
-        values.retain(|value| is_selected(value) && (!public_only || value.permissions.is_public()));
+        values.retain(|value| is_selected(value) && (!public_only || value.is_public()));
         let is_in_session = self.sessions.contains(incoming.session_id);
         if !public_only
             && !is_authenticated
-            && (is_in_session || values.iter().any(|value| !value.permissions.is_public()))
+            && (is_in_session || values.iter().any(|value| !value.is_public()))
         {
             return self.challenge(incoming, now);
         }

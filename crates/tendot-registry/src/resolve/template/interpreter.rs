@@ -40,7 +40,7 @@ pub(super) fn evaluate(
         parameters.set(name, vec![text.to_owned()]);
     }
     let mut run = TemplateInterpreter {
-        base: base.iter().filter(|value| value.permissions.is_public()).collect(),
+        base: base.iter().filter(|value| value.is_public()).collect(),
         parameters,
         expressions: HashMap::new(),
         values: Vec::new(),

@@ -125,8 +125,7 @@ impl SiteReader {
             let mut values =
                 self.site_values(reference.handle(), budget).await?.ok_or_else(missing)?.into_iter();
             // Only public values: a template must not give its author access to private ones.
-            let matches =
-                |value: &HandleValue<'_>| value.index == reference.index && value.permissions.is_public();
+            let matches = |value: &HandleValue<'_>| value.index == reference.index && value.is_public();
             let value = values.find(matches).ok_or_else(missing)?;
             source = String::from_utf8(value.data.into_owned()).map_err(|_| missing())?;
         }

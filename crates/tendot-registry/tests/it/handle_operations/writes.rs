@@ -120,6 +120,7 @@ fn minted_suffixes(kind: StoreKind) {
         name: Handle::from("10.1/M-"),
         values: vec![],
         overwrite: true,
+        keep_secrets: false,
         uuid_bytes: Some(random_bytes),
         force: false,
     };
@@ -132,6 +133,7 @@ fn minted_suffixes(kind: StoreKind) {
         name: Handle::from("10.1"),
         values: vec![],
         overwrite: false,
+        keep_secrets: false,
         uuid_bytes: Some([7; 16]),
         force: false,
     };

@@ -35,7 +35,14 @@ fn write(fixture: &RegistryFixture, write: &HandleWrite<'_>, caller: &Caller) ->
 }
 
 fn create<'a>(name: &'a str, values: Vec<HandleValue<'a>>) -> HandleWrite<'a> {
-    HandleWrite::Create { name: Handle::from(name), values, overwrite: false, uuid_bytes: None, force: false }
+    HandleWrite::Create {
+        name: Handle::from(name),
+        values,
+        overwrite: false,
+        keep_secrets: false,
+        uuid_bytes: None,
+        force: false,
+    }
 }
 
 fn add<'a>(name: &'a str, values: Vec<HandleValue<'a>>) -> HandleWrite<'a> {

@@ -17,6 +17,14 @@ impl RegistryModel {
             let actual = (&*found.name, found.state, &*found.registrant, found.url().unwrap());
             assert_eq!(actual, (&*name.spelling, name.state, &*owner, &*name.url));
             assert_eq!(*found.agency, *self.registrants[&owner].agency);
+            let secret = found.values.iter().find(|value| value.is_secret());
+            assert_eq!(secret, None, "{name:?}: secrets are not returned");
+            if name.state == DoiStatus::Registered {
+                let keys = self.registry.key_values(Handle::from(&*name.spelling), &mut budget());
+                let keys = block_on(keys).unwrap();
+                let secret = keys.iter().map(|key| String::from_utf8(key.data.to_vec()).unwrap()).next();
+                assert_eq!(secret, name.secret, "{name:?}");
+            }
             let query = ResolveQuery::new(Handle::from(&*name.spelling));
             let resolved = block_on(self.registry.resolve(&query, &Caller::Anonymous, &mut budget()));
             match (name.state, resolved) {

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "the seed is needed when a test fails")]
 
 mod check;
+mod keys;
 mod names;
 mod parties;
 
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tendot_proto::{Handle, HandleValue};
 use tendot_registry::party::{
-    AllocatePrefix, CreateAgency, CreateRegistrant, CreateToken, PrefixPolicy, RevokeToken, Role,
+    AllocatePrefix, CreateAgency, CreateRegistrant, CreateToken, PrefixPolicy, RevokeToken, Role, Scope,
     UpdatePrefix, UpdateRegistrant,
 };
 use tendot_registry::registration::{
@@ -69,6 +70,7 @@ fn random_commands(kind: StoreKind) {
         "retire",
         "batch",
         "handle write",
+        "key write",
         "transfer",
         "decide",
         "admins",
@@ -88,6 +90,8 @@ enum ModelActor {
     Registrant(Box<str>),
     /// Handle key, which may be a key of a registrant.
     Key(String),
+    /// Token of a registrant with some scopes, a prefix or an expiry, see [`RegistryModel::restricted`].
+    Restricted(Box<str>),
 }
 
 #[derive(Clone, Debug)]
@@ -97,6 +101,8 @@ struct ModelName {
     /// Owner, if it is not the holder of the prefix.
     owner: Option<Box<str>>,
     url: String,
+    /// Secret at index 300.
+    secret: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -134,6 +140,8 @@ struct RegistryModel {
     transfers: BTreeMap<Box<str>, ModelTransfer>,
     /// Tokens, and whether they are valid.
     tokens: BTreeMap<ModelActor, (Caller, Box<str>, bool)>,
+    /// The last restricted token.
+    restricted: Caller,
     outcomes: BTreeMap<String, u64>,
     limited_prefix: String,
 }
@@ -152,6 +160,7 @@ impl RegistryModel {
             names: BTreeMap::new(),
             transfers: BTreeMap::new(),
             tokens: BTreeMap::new(),
+            restricted: Caller::Anonymous,
             outcomes: BTreeMap::new(),
             limited_prefix: String::new(),
         };
@@ -242,6 +251,7 @@ impl RegistryModel {
             ModelActor::Anonymous => Caller::Anonymous,
             ModelActor::Operator => Caller::Operator,
             ModelActor::Key(identity) => key_caller(identity),
+            ModelActor::Restricted(_) => self.restricted.clone(),
             token => self.tokens[token].0.clone(),
         }
     }
@@ -250,7 +260,7 @@ impl RegistryModel {
     fn authenticated(&self, actor: &ModelActor) -> Expected {
         let is_authenticated = match actor {
             ModelActor::Anonymous => false,
-            ModelActor::Operator | ModelActor::Key(_) => true,
+            ModelActor::Operator | ModelActor::Key(_) | ModelActor::Restricted(_) => true,
             ModelActor::Agency(code) => !self.agencies[code] && self.tokens[actor].2,
             ModelActor::Registrant(_) => self.tokens[actor].2,
         };
@@ -263,7 +273,7 @@ impl RegistryModel {
             ModelActor::Anonymous => false,
             ModelActor::Operator => true,
             ModelActor::Agency(code) => *code == member.agency,
-            ModelActor::Registrant(id) => **id == *registrant,
+            ModelActor::Registrant(id) | ModelActor::Restricted(id) => **id == *registrant,
             ModelActor::Key(key) => member.keys.contains(key),
         }
     }
@@ -280,7 +290,8 @@ impl RegistryModel {
             25..40 => self.update(step, &actor),
             40..45 => self.retire(step, &actor),
             45..57 => self.batch(step, &actor),
-            57..75 => self.handle_write(step, &actor),
+            57..68 => self.handle_write(step, &actor),
+            68..75 => self.key_write(step, actor.clone()),
             75..83 => self.transfer(step, &actor),
             83..93 => self.decide(&actor),
             93..96 => self.update_admins(&actor),

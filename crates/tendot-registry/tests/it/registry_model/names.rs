@@ -44,7 +44,7 @@ impl RegistryModel {
     }
 
     pub(super) fn insert(&mut self, name: &str, state: DoiStatus, url: &str) {
-        let new = ModelName { spelling: name.into(), state, owner: None, url: url.into() };
+        let new = ModelName { spelling: name.into(), state, owner: None, url: url.into(), secret: None };
         self.names.insert(name.to_ascii_uppercase(), new);
     }
 
@@ -178,7 +178,14 @@ impl RegistryModel {
         let write = match kind {
             0 => {
                 let values = vec![value(), admin_value(100, &format!("200:0.NA/{prefix}"))];
-                HandleWrite::Create { name: handle, values, overwrite: false, uuid_bytes: None, force: false }
+                HandleWrite::Create {
+                    name: handle,
+                    values,
+                    overwrite: false,
+                    keep_secrets: false,
+                    uuid_bytes: None,
+                    force: false,
+                }
             }
             1 => HandleWrite::ModifyValues { name: handle, values: vec![value()], force: false },
             _ => HandleWrite::Delete { name: handle, permanent: false },

@@ -237,6 +237,7 @@ impl HttpServer {
                 name: handle,
                 values,
                 overwrite,
+                keep_secrets: true,
                 uuid_bytes: mint,
                 force: parameters.is_set("force"),
             }

@@ -103,7 +103,7 @@ fn encode_data(value: &HandleValue<'_>, suffix: &[u8], interner: &mut impl Inter
         return varint::write(out, token(id, 1));
     }
     // Dictionary entries outlive records, so secrets are never interned.
-    let prefix = if value.has_type("HS_SECKEY") { None } else { interner.intern_prefix(data) };
+    let prefix = if value.is_secret() { None } else { interner.intern_prefix(data) };
     match prefix {
         None => {
             varint::write(out, (data.len() as u64) << 2);
@@ -125,7 +125,7 @@ fn encode_data(value: &HandleValue<'_>, suffix: &[u8], interner: &mut impl Inter
 
 /// Whether the data is interned as a whole: that of administrators, groups and sites is equal in many records.
 fn is_interned_whole(value: &HandleValue<'_>) -> bool {
-    value.data.len() >= 8 && value.value_type.starts_with(b"HS_") && !value.has_type("HS_SECKEY")
+    value.data.len() >= 8 && value.value_type.starts_with(b"HS_") && !value.is_secret()
 }
 
 /// Decodes the record stored under `key`; `None` if the bytes are invalid.

@@ -4,7 +4,7 @@ use tendot_names::{Doi, SyntaxRules};
 use tendot_proto::record::{HandleRecord, validate_indexes};
 use tendot_proto::{Handle, HandleValue, limits};
 use tendot_registry::party::is_reserved_prefix;
-use tendot_registry::{Error, MAX_NAME_LEN, is_blocked_scheme, looks_percent_encoded};
+use tendot_registry::{Error, MAX_NAME_LEN, is_blocked_scheme, key_warning, looks_percent_encoded};
 
 /// Strictness of the checks of a record.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +48,7 @@ pub(crate) fn check_record(record: &HandleRecord<'_>, options: CheckOptions) -> 
             }
             warnings.extend(url_warning(value).map(|warning| format!("URL at index {index} {warning}")));
         }
+        warnings.extend(key_warning(value));
     }
     if looks_like_url(handle.as_bytes()) {
         warnings.push("name looks like a URL; imported as written, and its prefix is not homed".into());

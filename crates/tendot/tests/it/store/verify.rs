@@ -41,6 +41,46 @@ fn verify_reports_damage() {
     assert!(!store.dir.file("out").exists());
 }
 
+/// An import accepts keys that cannot authenticate, and warns; a verification reports them, and they are no damage.
+#[test]
+fn audit_f5_f18_unusable_keys_are_reported() {
+    let store = StoreDir::new();
+    let record = |name: &str, value: Json| json!({"handle": name, "values": [value]}).to_string() + "\n";
+    let secret = |permissions: &str| {
+        json!({"index": 300, "type": "HS_SECKEY", "permissions": permissions,
+            "data": {"format": "string", "value": "opensesame"}})
+    };
+    let key = json!({"index": 301, "type": "HS_PUBKEY", "data": {"format": "base64", "value": "AAAA"}});
+    let lines = [
+        record("10.5555/EXPOSED", secret("1110")),
+        record("10.5555/PRIVATE", secret("1100")),
+        record("10.5555/UNUSABLE", key),
+    ];
+    let file = store.dir.write("records.jsonl", lines.concat());
+    let output = store.run(&["import", file.to_str().unwrap(), "--json"]);
+    let printed = stderr(&output);
+    let imported: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&imported["created"], &imported["warnings"]), (&json!(3), &json!(2)), "{printed}");
+    for expected in [
+        "`10.5555/EXPOSED`: HS_SECKEY at index 300 was publicly readable and cannot authenticate; replace it",
+        "`10.5555/UNUSABLE`: HS_PUBKEY at index 301 is unusable: malformed data",
+    ] {
+        assert!(printed.contains(expected), "{printed}");
+        let output = store.run(&["verify"]);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+    let output = store.run_ok(&["verify", "--json"]);
+    let lines: Vec<Json> = output
+        .trim_ascii()
+        .split(|byte| *byte == b'\n')
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!((&lines[2]["damaged"], &lines[2]["unusable_keys"]), (&json!(0), &json!(2)));
+    assert!(!printed.contains("opensesame") && !String::from_utf8(output).unwrap().contains("opensesame"));
+}
+
 /// After any bit flip or truncation, a store that `verify` reports as undamaged still exports the same records.
 #[test]
 fn verify_reports_any_bit_flip() {
