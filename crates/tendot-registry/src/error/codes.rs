@@ -53,8 +53,8 @@ error_codes! {
          the agency or the operator",
         "ask the owner, the agency or the operator, or request a transfer";
     INSUFFICIENT_SCOPE = "insufficient-scope", Forbidden,
-        "the token lacks the scope, or is restricted to other prefixes",
-        "use a token with the scope and the prefix";
+        "the token lacks the scope, is restricted to other prefixes, or is restricted at all and changes keys or administrators",
+        "use a token with the scope and the prefix, for keys and administrators one without scopes, prefixes and expiry";
     PREFIX_OUT_OF_RANGE = "prefix-out-of-range", Forbidden,
         "the prefix is outside the range of the agency",
         "request a prefix within the range, or ask the operator";
