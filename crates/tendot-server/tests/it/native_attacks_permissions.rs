@@ -136,7 +136,7 @@ fn audit_f1_secrets_only_in_encrypted_sessions(store: StoreKind) {
     assert!(!has_secret(&in_clear) && in_clear.windows(10).any(|bytes| bytes == b"not public"));
     for (transport, expected) in [(TCP, true), (Transport::Http, false)] {
         let mut session = open_session(&server, Some(SERVER_ADMIN));
-        let request = in_session(&mut session, all.clone());
+        let request = in_session(&mut session, all);
         let mut reply = server.exchange(transport, &request).remove(0);
         if response_code(&reply) == 402 {
             assert!(!has_secret(&reply));

@@ -48,10 +48,7 @@ fn start_upstream(socket: TcpListener) -> TestServer {
     let several = vec![
         HandleValue::new(1, "URL", "https://example.org/a"),
         HandleValue { ttl: Ttl::Relative(600), ..HandleValue::new(2, "EMAIL", "a@example.org") },
-        HandleValue {
-            permissions: tendot_proto::ValuePermissions(0x0c),
-            ..HandleValue::new(3, "NOTE", "hidden")
-        },
+        HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(3, "NOTE", "hidden") },
     ];
     let locations = "<locations><location href='https://example.org/by-namespace' weight='1'/></locations>";
     let negotiating = "<locations><location weight='0' http_role='conneg' \

@@ -20,7 +20,8 @@ impl RegistryModel {
             let secret = found.values.iter().find(|value| value.is_secret());
             assert_eq!(secret, None, "{name:?}: secrets are not returned");
             if name.state == DoiStatus::Registered {
-                let keys = self.registry.key_values(Handle::from(&*name.spelling), &mut budget());
+                let mut budget = budget();
+                let keys = self.registry.key_values(Handle::from(&*name.spelling), &mut budget);
                 let keys = block_on(keys).unwrap();
                 let secret = keys.iter().map(|key| String::from_utf8(key.data.to_vec()).unwrap()).next();
                 assert_eq!(secret, name.secret, "{name:?}");

@@ -17,7 +17,8 @@ impl RegistryModel {
         let role = Role::Registrant;
         let new = CreateToken { role, subject, scopes, prefixes, expires_ms, label, random_bytes };
         self.execute_as_operator(&new);
-        let authenticated = self.registry.authenticate_token(&new.plaintext(), self.now, &mut budget());
+        let (plaintext, mut budget) = (new.plaintext(), budget());
+        let authenticated = self.registry.authenticate_token(&plaintext, self.now, &mut budget);
         self.restricted = Caller::Token(block_on(authenticated).unwrap().unwrap());
         ModelActor::Restricted(id)
     }
@@ -51,8 +52,8 @@ impl RegistryModel {
                 outcome_letter(&self.execute_as(&command, &actor))
             }
             Some(write) => {
-                let caller = self.caller(&actor);
-                let written = self.registry.write(write, CallContext::new(&caller, self.now, &mut budget()));
+                let (caller, mut budget) = (self.caller(&actor), budget());
+                let written = self.registry.write(write, CallContext::new(&caller, self.now, &mut budget));
                 outcome_letter(&block_on(written).map_err(RegistryError::from))
             }
         };

@@ -57,7 +57,7 @@ fn audit_f5_f18_unusable_keys_are_reported() {
         record("10.5555/UNUSABLE", key),
     ];
     let file = store.dir.write("records.jsonl", lines.concat());
-    let output = store.run(&["import", file.to_str().unwrap(), "--json"]);
+    let output = store.run(&["import", &file, "--json"]);
     let printed = stderr(&output);
     let imported: Json = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&imported["created"], &imported["warnings"]), (&json!(3), &json!(2)), "{printed}");
