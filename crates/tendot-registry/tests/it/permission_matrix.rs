@@ -28,7 +28,7 @@ agency other range        ?++---------------???---
 agency read               ++++++++++++++++++++++++
 registrant create         ?+++--------------???---
 registrant create plain   ?+++-----------+--???---
-registrant create here    ?!!++!!!---!---+!-???!!!
+registrant create here    ?!!++!!!---!----!-???!!!
 registrant contact        0+++0+00++++++++++???+00
 registrant rename         ?+++-+-----+---+--???+--
 registrant admins         ?+++-+------------???+--
@@ -106,8 +106,8 @@ handle add admin          ?+++-+------------???+--
 handle modify key         ?+++-+------------???+--
 handle remove key         ?+++-+------------???+--
 handle delete key         ?+++-+------------???+--
-handle read key           ?000-0--00000000--0??+--
-handle read key in clear  000000000000000000000000
+handle read key           ?!!!-!--!!!!!!!!--!??+--
+handle read key in clear  !!!!!!!!!!!!!!!!!!!!!!!!
 handle home               ?++---------------???---
 handle home registry      !!!!!!!!!!!!!!!!!!!!!!!!
 handle list               ?+++-+--++++++++--+??+--

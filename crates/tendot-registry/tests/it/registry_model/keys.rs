@@ -72,7 +72,7 @@ impl RegistryModel {
             if changes_secret && matches!(actor, ModelActor::Restricted(_)) {
                 return Err('-');
             }
-            (kind != 3 || has_secret).then_some(()).ok_or('0')
+            (kind != 3 || has_secret).then_some(()).ok_or('!')
         })();
         if expected.is_ok() {
             let name = self.names.get_mut(&name.to_ascii_uppercase()).unwrap();
