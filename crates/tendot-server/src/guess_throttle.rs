@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
+use crate::authentication_failures::{AttemptFailure, AuthenticationFailures};
 use crate::client_network::{client_network, provider_network};
 use crate::gcra::{GcraTable, Rate};
 
@@ -47,6 +48,7 @@ pub(crate) struct GuessThrottle {
     accounts: GcraTable,
     reserves: GcraTable,
     start: Instant,
+    pub(crate) failures: AuthenticationFailures,
 }
 
 /// Limits per client and per network.
@@ -59,9 +61,27 @@ struct ClientTables {
 /// Slots of a table that an attempt is charged to, and its cost.
 type Charge<'a> = ([&'a AtomicU64; 2], u64);
 
-/// One attempt, charged as failed until `mark_succeeded` refunds it, also if it is cancelled.
+/// One attempt, charged and recorded as failed unless `mark_succeeded` is called, also if it is cancelled.
 pub(crate) struct AuthAttempt<'a> {
     charges: [Option<Charge<'a>>; 4],
+    /// Failure to record.
+    pending: Option<PendingFailure<'a>>,
+}
+
+/// Failure of an attempt that is not decided yet.
+struct PendingFailure<'a> {
+    failures: &'a AuthenticationFailures,
+    account: Box<str>,
+    client: Option<IpAddr>,
+}
+
+impl AttemptSource {
+    const fn address(self) -> Option<IpAddr> {
+        match self {
+            Self::Connection(address) | Self::Datagram(address) => Some(address),
+            Self::Hidden => None,
+        }
+    }
 }
 
 impl ClientTables {
@@ -91,6 +111,7 @@ impl GuessThrottle {
             accounts: GcraTable::new(ACCOUNT_SLOTS_PER_ROW, ACCOUNT_FAILURE_RATE.burst_nanos()),
             reserves: GcraTable::new(CLIENT_SLOTS_PER_ROW, RESERVE_BURST * RESERVE_INTERVAL_NANOS),
             start: Instant::now(),
+            failures: AuthenticationFailures::default(),
         }
     }
 
@@ -101,6 +122,7 @@ impl GuessThrottle {
         account: &str,
     ) -> Result<AuthAttempt<'_>, Duration> {
         self.start_attempt_at(source, account, Instant::now())
+            .inspect_err(|_| self.failures.record(AttemptFailure::Throttled, account, source.address()))
     }
 
     fn start_attempt_at(
@@ -110,6 +132,8 @@ impl GuessThrottle {
         now: Instant,
     ) -> Result<AuthAttempt<'_>, Duration> {
         let now = u64::try_from(now.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX);
+        let pending =
+            PendingFailure { failures: &self.failures, account: account.into(), client: source.address() };
         let account = account.to_ascii_uppercase();
         let clients = match source {
             AttemptSource::Connection(address) => Some(self.connections.check(address, now)?),
@@ -132,7 +156,7 @@ impl GuessThrottle {
             Err(wait) => return Err(wait),
         };
         let [client, network] = clients.map_or([None; 2], |charges| charges.map(Some));
-        let attempt = AuthAttempt { charges: [client, network, reserve, account] };
+        let attempt = AuthAttempt { charges: [client, network, reserve, account], pending: Some(pending) };
         // Charged at once: many attempts may start before the first one fails.
         for (slots, cost) in attempt.charges.into_iter().flatten() {
             GcraTable::charge(slots, now, cost);
@@ -142,9 +166,18 @@ impl GuessThrottle {
 }
 
 impl AuthAttempt<'_> {
-    pub(crate) fn mark_succeeded(self) {
+    pub(crate) fn mark_succeeded(mut self) {
+        self.pending = None;
         for (slots, cost) in self.charges.into_iter().flatten() {
             GcraTable::refund(slots, cost);
+        }
+    }
+}
+
+impl Drop for AuthAttempt<'_> {
+    fn drop(&mut self) {
+        if let Some(PendingFailure { failures, account, client }) = self.pending.take() {
+            failures.record(AttemptFailure::Failed, &account, client);
         }
     }
 }

@@ -9,6 +9,7 @@
 static ALLOCATOR: tendot_testing::CountingAllocator = tendot_testing::CountingAllocator;
 
 mod authenticated_key;
+mod authentication_failures;
 mod client_network;
 mod clock;
 mod connection;

@@ -111,6 +111,7 @@ impl HttpServer {
             &self.metrics,
             &self.external_metrics,
             self.native_server.as_ref().map(|native| native.metrics()),
+            &self.authenticator.guess_throttle,
         ) {
             Ok(text) if accept::accepts_openmetrics(headers) => reply(StatusCode::OK, OPENMETRICS, text),
             Ok(text) => reply(StatusCode::OK, PROMETHEUS_TEXT, to_prometheus_text(&text)),

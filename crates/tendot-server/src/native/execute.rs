@@ -51,7 +51,7 @@ impl NativeServer {
                 *cpu_permit = None;
                 match self.refer_derived_prefix(incoming).await {
                     Some(reply) => Ok(reply),
-                    None => self.write(incoming, write, caller).await,
+                    None => self.write(incoming, write, caller, client).await,
                 }
             }
             NativeOperation::Registry(list) => {
@@ -113,9 +113,10 @@ impl NativeServer {
         incoming: &mut IncomingRequest<'_>,
         write: &HandleWrite<'_>,
         caller: &Caller,
+        client: IpAddr,
     ) -> Result<NativeReply, Error> {
         let now_ms = self.now().unix.saturating_mul(1_000);
-        let call = CallContext::new(caller, now_ms, &mut incoming.budget);
+        let call = CallContext::new(caller, now_ms, &mut incoming.budget).from_client(Some(client));
         let result = self.registry.write(write, call).await?;
         let outcome = match write {
             HandleWrite::Create { .. } => ResponseData::Created { handle: Some(Handle::from(&*result.name)) },

@@ -13,8 +13,10 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
+use crate::authentication_failures::AuthenticationCollector;
 use crate::clock::to_unix_millis;
 use crate::connection::ConnectionMetrics;
+use crate::guess_throttle::GuessThrottle;
 use crate::metrics::{ExternalMetric, LatencyHistogram, encode_counter, encode_gauge};
 use crate::native;
 
@@ -163,9 +165,11 @@ pub(crate) fn render(
     metrics: &Arc<HttpMetrics>,
     external_metrics: &Arc<Vec<ExternalMetric>>,
     native: Option<Arc<native::NativeMetrics>>,
+    guess_throttle: &Arc<GuessThrottle>,
 ) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(HttpCollector(Arc::clone(metrics), Arc::clone(external_metrics))));
+    registry.register_collector(Box::new(AuthenticationCollector(Arc::clone(guess_throttle))));
     if let Some(native) = native {
         registry.register_collector(Box::new(native::NativeCollector(native)));
     }
@@ -253,7 +257,7 @@ mod tests {
         let external_metrics =
             [ExternalMetric::counter("x", "y", || Some(3.0)), ExternalMetric::gauge("z", "y", || None)];
         let external_metrics = Arc::new(Vec::from(external_metrics));
-        let text = render(&metrics, &external_metrics, None).unwrap();
+        let text = render(&metrics, &external_metrics, None, &Arc::new(GuessThrottle::new())).unwrap();
         for line in [
             "tendot_http_requests_total{kind=\"redirect\",code=\"302\"} 2",
             "tendot_http_requests_total{kind=\"read\",code=\"other\"} 1",
