@@ -23,6 +23,7 @@ over_all_stores!(
     audit_f7_revocation_cascades,
     audit_f8_revocation_lists_proposals,
     audit_f12_log_names_token_and_client,
+    audit_f12_failed_authentication_is_counted,
     unknown_query_parameters,
     token_over_an_untrusted_proxy,
 );
@@ -117,6 +118,31 @@ fn audit_f12_log_names_token_and_client(client: &ApiClient) {
     );
     let history = client.check("GET", "/history/10.70000/a", "", &Json::Null, (200, ""));
     assert_eq!((&history["items"][0]["token"], &history["items"][0]["by"]), (&Json::Null, &json!(by)));
+}
+
+/// Failed and throttled attempts are counted; valid credentials and anonymous requests are not.
+fn audit_f12_failed_authentication_is_counted(client: &ApiClient) {
+    let counts = || {
+        let text = client.send("GET", "/metrics", "", &[], b"").text();
+        ["failed", "throttled"].map(|reason| {
+            let sample = format!("tendot_authentication_failures_total{{reason=\"{reason}\"}} ");
+            let line = text.lines().find_map(|line| line.strip_prefix(&*sample));
+            line.unwrap_or_else(|| panic!("{text}")).parse::<f64>().unwrap()
+        })
+    };
+    client.check("GET", "/tokens", TOKEN, &Json::Null, (200, ""));
+    client.check("GET", "/agencies", "", &Json::Null, (200, ""));
+    assert_eq!(counts(), [0.0, 0.0]);
+    client.check("GET", "/tokens", "tendot_x_y", &Json::Null, (401, "unauthenticated"));
+    let basic = ["Authorization: Basic MzAwJTNBMTAuMS94OnNlY3JldA=="];
+    assert!(client.send("GET", "/api/v1/tokens", "", &basic, b"").status >= 400);
+    assert_eq!(counts(), [2.0, 0.0]);
+    for _ in 0..30 {
+        client.json("GET", "/tokens", "tendot_x_y", &[], &Json::Null);
+    }
+    let [failed, throttled] = counts();
+    assert!((failed + throttled - 32.0).abs() < 0.5 && throttled > 0.0, "{failed} {throttled}");
+    client.check("GET", "/tokens", TOKEN, &Json::Null, (200, ""));
 }
 
 fn parties(client: &ApiClient) {
