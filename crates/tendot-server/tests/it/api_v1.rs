@@ -123,7 +123,8 @@ fn audit_f12_log_names_token_and_client(client: &ApiClient) {
 /// Failed and throttled attempts are counted; valid credentials and anonymous requests are not.
 fn audit_f12_failed_authentication_is_counted(client: &ApiClient) {
     let counts = || {
-        let text = client.send("GET", "/metrics", "", &[], b"").text();
+        let response = client.send("GET", "/metrics", "", &[], b"");
+        let text = response.text();
         ["failed", "throttled"].map(|reason| {
             let sample = format!("tendot_authentication_failures_total{{reason=\"{reason}\"}} ");
             let line = text.lines().find_map(|line| line.strip_prefix(&*sample));
