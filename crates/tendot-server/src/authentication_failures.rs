@@ -12,7 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
 use crate::guess_throttle::GuessThrottle;
-use crate::http::middleware::access_log::LogSafe;
+use crate::http::LogSafe;
 
 /// Minimum time between two log lines: an attacker must not fill the log.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
