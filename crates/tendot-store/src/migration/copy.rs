@@ -300,3 +300,18 @@ fn sort_by_storage_key(names: impl Iterator<Item = NameKey>) -> Vec<NameKey> {
     let sorted: BTreeMap<_, _> = names.map(|key| (storage_key(&key).into_owned(), key)).collect();
     sorted.into_values().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    #[test]
+    fn sleep_does_not_block() {
+        let mut sleeping = pin!(sleep(Duration::from_millis(20)));
+        assert!(sleeping.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        pollster::block_on(sleeping);
+    }
+}

@@ -1,5 +1,6 @@
 //! SQL errors: transient errors are retried until a deadline, permanent ones are reported at once.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use tendot_store::{
     StoreError,
 };
 
-use tendot_testing::WAIT_TIMEOUT;
 use tendot_testing::postgres::PostgresServer;
+use tendot_testing::{WAIT_TIMEOUT, wait_until};
 
 use super::chaos_proxy::ChaosProxy;
 use super::{block_on, commit, logged_names, open, put, server_and_database, settings};
@@ -182,5 +183,23 @@ fn corrupt_record() {
         );
         assert!(matches!(corrupt.unwrap_err(), CommitError::Store(StoreError::Corrupt { .. })));
         intact.unwrap();
+    });
+}
+
+/// A connection that was in use during an error is closed: its session may be in any state.
+#[test]
+fn connections_with_errors_are_closed() {
+    block_on(async {
+        let (server, database) = server_and_database();
+        let store = open(&server.url(&database)).await;
+        commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
+        store.scan_records(None, None, |_| true).await.unwrap();
+        let sql = format!("select pid from pg_stat_activity where datname = '{database}'");
+        let sessions = || server.psql(&sql).lines().map(str::to_owned).collect::<BTreeSet<_>>();
+        let before = sessions();
+        server.execute(&database, "update tendot_records set body = substr(body, 2)").await;
+        let error = store.scan_records(None, None, |_| true).await.unwrap_err();
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+        wait_until("the session is closed", || !before.is_subset(&sessions()));
     });
 }
