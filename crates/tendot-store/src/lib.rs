@@ -27,7 +27,9 @@ pub use any_store::AnyStore;
 pub use boxed_store::BoxedStore;
 pub use change_counters::{ChangeCounters, RecordVersion};
 pub use directory_lock::LockError;
-pub use embedded::{EmbeddedImporter, EmbeddedStore, EmbeddedTarget, OpenError, RestoreError, restore};
+pub use embedded::{
+    EmbeddedImporter, EmbeddedStore, EmbeddedTarget, OpenError, RestoreError, WriteFault, WriteStatus, restore,
+};
 pub use error::{CommitError, CurrentRecord, RecordConflict, StoreError};
 #[cfg(feature = "fail-points")]
 pub use fail_point::FAIL_POINTS;

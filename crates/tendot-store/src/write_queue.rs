@@ -144,6 +144,13 @@ impl WriteInbox {
         }
     }
 
+    /// Returns a group of waiting change sets, possibly empty; `None` when the queue is closed and drained.
+    pub(crate) fn poll_group(&mut self) -> Option<Vec<WriteRequest>> {
+        let is_closed = self.receiver.is_closed();
+        let group = self.take_group();
+        (!group.is_empty() || !is_closed).then_some(group)
+    }
+
     /// Waits for change sets and returns a group of them; `None` when the queue is closed and drained.
     #[cfg(feature = "postgres")]
     pub(crate) async fn next_group(&mut self) -> Option<Vec<WriteRequest>> {

@@ -1,12 +1,20 @@
 //! Atomic file replacement: write beside the target, then rename.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::{NamedTempFile, TempPath};
 
 use crate::CliError;
+
+/// Suffix of temporary files.
+const SUFFIX: &str = ".part";
+
+/// Age from which on a temporary file that is not locked was left by a killed process.
+const MIN_LEFT_OVER_AGE: Duration = Duration::from_secs(60);
 
 /// File written beside its target (mode 0600) and renamed over it; removed if dropped before `commit`.
 pub(crate) struct AtomicFile {
@@ -26,10 +34,13 @@ impl AtomicFile {
         }
         // Replaces the file that a symbolic link points to, not the link.
         let target = std::fs::canonicalize(target).unwrap_or_else(|_| target.into());
-        let mut prefix = std::ffi::OsString::from(".");
+        let mut prefix = OsString::from(".");
         prefix.push(target.file_name().unwrap_or_default());
-        let temporary = tempfile::Builder::new().prefix(&prefix).suffix(".part").tempfile_in(dir_of(&target));
+        remove_left_over(dir_of(&target), &prefix);
+        let temporary = tempfile::Builder::new().prefix(&prefix).suffix(SUFFIX).tempfile_in(dir_of(&target));
         let (file, temporary) = temporary.map(NamedTempFile::into_parts).map_err(failed)?;
+        // Shows that the file is in use; where locks do not work, its age does.
+        let _ = file.try_lock();
         Ok(Self { file, target, temporary: Some(temporary) })
     }
 
@@ -70,6 +81,26 @@ impl AtomicFile {
     }
 }
 
+/// Removes temporary files for the same target that killed processes have left.
+fn remove_left_over(dir: &Path, prefix: &OsStr) {
+    for entry in dir.read_dir().into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let (name, prefix) = (name.as_encoded_bytes(), prefix.as_encoded_bytes());
+        let random = name.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes()));
+        if !random.is_some_and(|random| random.len() == 6 && random.iter().all(u8::is_ascii_alphanumeric)) {
+            continue;
+        }
+        let Ok(file) = File::open(entry.path()) else { continue };
+        let changed = file.metadata().and_then(|metadata| metadata.modified()).ok();
+        let is_old =
+            changed.and_then(|time| time.elapsed().ok()).is_some_and(|age| age >= MIN_LEFT_OVER_AGE);
+        if is_old && file.try_lock().is_ok() {
+            // If this fails, the file only takes space.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 fn dir_of(target: &Path) -> &Path {
     let dir = target.parent().filter(|dir| !dir.as_os_str().is_empty());
     dir.unwrap_or_else(|| Path::new("."))
@@ -90,6 +121,37 @@ mod tests {
         let mut file = AtomicFile::create(target).unwrap();
         file.file().write_all(text.as_bytes()).unwrap();
         file
+    }
+
+    /// What a killed process has left is removed; what another one is writing, and other files, are not.
+    #[test]
+    fn removes_left_over_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("copy");
+        let create = |name: &str| {
+            let file = File::create_new(dir.path().join(name)).unwrap();
+            file.set_modified(std::time::SystemTime::now() - 2 * MIN_LEFT_OVER_AGE).unwrap();
+            file
+        };
+        let in_use = create(".copy2Bb2Bb.part");
+        in_use.lock().unwrap();
+        for name in [".copy1Aa1Aa.part", ".copy-too1Aa1Aa.part", "copy1Aa1Aa.part", ".copy1Aa1Aa"] {
+            drop(create(name));
+        }
+        drop(File::create_new(dir.path().join(".copy3Cc3Cc.part")).unwrap());
+        write(&target, "new").commit().unwrap();
+        let mut names: Vec<_> =
+            dir.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        let expected = [
+            ".copy-too1Aa1Aa.part",
+            ".copy1Aa1Aa",
+            ".copy2Bb2Bb.part",
+            ".copy3Cc3Cc.part",
+            "copy",
+            "copy1Aa1Aa.part",
+        ];
+        assert_eq!(names, expected);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::http::response::caching;
 use crate::http::response::errors::ErrorFormat;
 use crate::http::response::reply::{Reply, TEXT, reply};
 use crate::http::routing::endpoint::{Api, Endpoint, Handler, Operation};
-use crate::http::routing::operation_spec::{OperationSpec, PathSpec};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 use crate::metrics::to_prometheus_text;
 
 /// Endpoints for operators.
@@ -33,7 +33,7 @@ pub(crate) static API: Api = Api {
         Endpoint::new(
             &["/readyz"],
             describe_readiness,
-            &[operations(|server, _| Box::pin(ready(server.get_readiness())))],
+            &[operations(|server, call| Box::pin(ready(server.get_readiness(requires_writes(call.head.query)))))],
         ),
         Endpoint::new(
             &["/metrics"],
@@ -55,8 +55,8 @@ const STORE_METRIC_TIMEOUT: Duration = Duration::from_millis(500);
 pub enum Readiness {
     /// Reads and writes work.
     Ready,
-    /// Only reads work.
-    ReadOnly,
+    /// Only reads work, for a reason that may be public.
+    ReadOnly(&'static str),
     /// The store cannot be reached.
     Unreachable,
 }
@@ -77,15 +77,21 @@ impl fmt::Debug for ReadinessProbe {
 }
 
 impl HttpServer {
-    /// Handles `GET /readyz`. It is public, so it does not name the database servers.
-    pub(crate) fn get_readiness(&self) -> Reply {
+    /// Handles `GET /readyz`. It is public, so it does not name the database servers. With `?write`, a store that is read-only is not
+    /// ready.
+    pub(crate) fn get_readiness(&self, requires_writes: bool) -> Reply {
         let store = self.readiness_probe.as_ref().map_or(Readiness::Ready, |probe| (probe.0)());
         let (status, text) = match store {
-            _ if !self.is_ready.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
-            Readiness::Ready => (StatusCode::OK, "ready\n"),
-            Readiness::ReadOnly => (StatusCode::OK, "ready, read-only: the database has no primary\n"),
+            _ if !self.is_ready.load(Ordering::Relaxed) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "not ready\n".to_owned())
+            }
+            Readiness::Ready => (StatusCode::OK, "ready\n".to_owned()),
+            Readiness::ReadOnly(reason) if requires_writes => {
+                (StatusCode::SERVICE_UNAVAILABLE, format!("read-only: {reason}\n"))
+            }
+            Readiness::ReadOnly(reason) => (StatusCode::OK, format!("ready, read-only: {reason}\n")),
             Readiness::Unreachable => {
-                (StatusCode::SERVICE_UNAVAILABLE, "not ready: the database is unreachable\n")
+                (StatusCode::SERVICE_UNAVAILABLE, "not ready: the database is unreachable\n".to_owned())
             }
         };
         let mut response = reply(status, TEXT, text);
@@ -123,6 +129,12 @@ impl HttpServer {
     }
 }
 
+/// Whether a readiness check asks for writes: `?write`.
+fn requires_writes(query: Option<&str>) -> bool {
+    let is_write = |part: &str| part.split_once('=').map_or(part, |(name, _)| name) == "write";
+    query.is_some_and(|query| query.split('&').any(is_write))
+}
+
 fn describe_liveness() -> PathSpec {
     PathSpec::readable(
         OperationSpec::text("Operations", "Check liveness", "Running", "text/plain")
@@ -134,7 +146,8 @@ fn describe_readiness() -> PathSpec {
     PathSpec::readable(
         OperationSpec::text("Operations", "Check readiness", "Ready", "text/plain")
             .example_command("curl -s $SERVER/readyz")
-            .response(StatusCode::SERVICE_UNAVAILABLE, "Starting, draining, or store unreachable")
+            .query_param("write", "Require that the store can be written", text_schema())
+            .response(StatusCode::SERVICE_UNAVAILABLE, "Starting, draining, store unreachable, or with `write` read-only")
             .text_content("text/plain"),
     )
 }

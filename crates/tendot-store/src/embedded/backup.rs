@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
 
 use heed::CompactionOption;
 use xxhash_rust::xxh3::Xxh3;
@@ -37,11 +38,11 @@ impl EmbeddedStore {
         file.seek(SeekFrom::Start(BACKUP_MAGIC.len() as u64)).map_err(write_error)?;
         file.write_all(&length.to_le_bytes()).map_err(write_error)?;
         file.sync_all().map_err(write_error)?;
-        let sum = copy_and_hash(file, length, &mut io::sink()).map_err(write_error)?;
+        let sum = copy_and_hash(file, length, &mut io::sink()).map_err(|error| write_error(error.into_inner()))?;
         file.write_all(&sum).map_err(write_error)?;
         file.sync_all().map_err(write_error)?;
         file.rewind().map_err(write_error)?;
-        BackupFile::open(file).and_then(|backup| backup.copy_to(&mut io::sink())).map_err(|error| {
+        BackupFile::open(file).and_then(|backup| backup.copy_to(&mut io::sink(), Path::new(""))).map_err(|error| {
             StoreError::Backend { operation: "verifying the backup", error: Box::new(error) }
         })?;
         Ok(BACKUP_HEADER_BYTES + length + BACKUP_TRAILER_BYTES)
@@ -79,30 +80,47 @@ impl<'a> BackupFile<'a> {
         Ok(Self { file, length })
     }
 
-    /// Copies the content and verifies its checksum.
-    pub(crate) fn copy_to(self, to: &mut impl io::Write) -> Result<(), RestoreError> {
-        let actual = copy_and_hash(self.file, self.length, to).map_err(RestoreError::Read)?;
+    /// Copies the content to the file at a path, and verifies its checksum.
+    pub(crate) fn copy_to(self, to: &mut impl io::Write, path: &Path) -> Result<(), RestoreError> {
+        let copied = copy_and_hash(self.file, self.length, to);
+        let actual = copied.map_err(|error| match error {
+            CopyError::Read(error) => RestoreError::Read(error),
+            CopyError::Write(error) => RestoreError::Io { path: path.into(), error },
+        })?;
         let mut expected = [0; 16];
         self.file.read_exact(&mut expected).map_err(RestoreError::Read)?;
         if actual == expected { Ok(()) } else { Err(RestoreError::ChecksumMismatch) }
     }
 }
 
+/// Error of a copy.
+enum CopyError {
+    Read(io::Error),
+    Write(io::Error),
+}
+
+impl CopyError {
+    fn into_inner(self) -> io::Error {
+        let (Self::Read(error) | Self::Write(error)) = self;
+        error
+    }
+}
+
 /// Copies the content and returns its checksum (XXH3-128).
-fn copy_and_hash(file: &mut File, length: u64, to: &mut impl io::Write) -> io::Result<[u8; 16]> {
-    file.seek(SeekFrom::Start(BACKUP_HEADER_BYTES))?;
+fn copy_and_hash(file: &mut File, length: u64, to: &mut impl io::Write) -> Result<[u8; 16], CopyError> {
+    file.seek(SeekFrom::Start(BACKUP_HEADER_BYTES)).map_err(CopyError::Read)?;
     let mut reader = BufReader::with_capacity(1 << 20, Read::by_ref(file).take(length));
     let mut hash = Xxh3::new();
     loop {
-        let chunk = io::BufRead::fill_buf(&mut reader)?;
+        let chunk = io::BufRead::fill_buf(&mut reader).map_err(CopyError::Read)?;
         if chunk.is_empty() {
             break;
         }
         hash.update(chunk);
-        to.write_all(chunk)?;
+        to.write_all(chunk).map_err(CopyError::Write)?;
         let length = chunk.len();
         io::BufRead::consume(&mut reader, length);
     }
-    file.seek(SeekFrom::Start(BACKUP_HEADER_BYTES + length))?;
+    file.seek(SeekFrom::Start(BACKUP_HEADER_BYTES + length)).map_err(CopyError::Read)?;
     Ok(hash.digest128().to_be_bytes())
 }

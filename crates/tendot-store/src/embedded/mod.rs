@@ -18,6 +18,7 @@ mod restore;
 mod transaction_view;
 mod verify;
 mod write;
+mod write_status;
 mod writer;
 
 use std::path::Path;
@@ -31,6 +32,7 @@ use lmdb::{Lmdb, backend_error};
 pub use migration::EmbeddedTarget;
 pub use restore::{RestoreError, restore};
 use writer::Writer;
+pub use write_status::{WriteFault, WriteStatus};
 
 use crate::directory_lock::DirectoryLock;
 use crate::{

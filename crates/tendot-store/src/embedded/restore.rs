@@ -125,8 +125,9 @@ fn rename_if_exists(from: &Path, to: &Path) -> io::Result<()> {
 /// Writes the backup to a directory and makes it a store.
 fn prepare_restored_store(backup: BackupFile<'_>, restoring: &Path) -> Result<(), RestoreError> {
     let io_error = |error| RestoreError::Io { path: restoring.into(), error };
-    let mut data = durable_dir::create_private_file(&restoring.join("data.mdb")).map_err(io_error)?;
-    backup.copy_to(&mut data)?;
+    let path = restoring.join("data.mdb");
+    let mut data = durable_dir::create_private_file(&path).map_err(io_error)?;
+    backup.copy_to(&mut data, &path)?;
     data.sync_all().map_err(io_error)?;
     drop(data);
     fail_point::hit("restore-copied");

@@ -1,7 +1,9 @@
 //! Writer thread: commits waiting change sets in groups.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use heed::RwTxn;
 
@@ -10,6 +12,7 @@ use super::format::dictionary::Interner;
 use super::format::{checksum, log_entry, record};
 use super::lmdb::transaction::is_disk_full;
 use super::transaction_view::{PendingWrites, TransactionView};
+use super::write_status::WriterState;
 use super::{Lmdb, history, registration};
 use crate::apply::{PendingLogEntry, WriteSet};
 use crate::model::name_key;
@@ -25,6 +28,12 @@ const STALE_READER_CHECK_INTERVAL: u32 = 500;
 
 const OPERATION: &str = "committing changes";
 
+/// Time between two attempts to write again after a failed commit.
+const RECOVERY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Time between two looks into the queue while writes are refused.
+const REFUSED_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Writer thread and the queue to it.
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -32,21 +41,23 @@ pub(crate) struct Writer {
     queue: Option<WriteQueue>,
     thread: Option<JoinHandle<()>>,
     pub(crate) counters: Arc<ChangeCounters>,
+    pub(crate) state: Arc<WriterState>,
 }
 
 impl Writer {
     pub(crate) fn start(lmdb: Arc<Lmdb>) -> Result<Self, StoreError> {
-        let state = WriterLoop::load(lmdb)?;
+        let writer = WriterLoop::load(lmdb)?;
+        let state = Arc::clone(&writer.state);
         let (queue, inbox) = write_queue();
         let counters = Arc::new(ChangeCounters::new());
         let shared = Arc::clone(&counters);
         let spawned =
-            std::thread::Builder::new().name("tendot-writer".into()).spawn(move || state.run(inbox, &shared));
+            std::thread::Builder::new().name("tendot-writer".into()).spawn(move || writer.run(inbox, &shared));
         let thread = spawned.map_err(|error| StoreError::Backend {
             operation: "starting the writer",
             error: Box::new(error),
         })?;
-        Ok(Self { queue: Some(queue), thread: Some(thread), counters })
+        Ok(Self { queue: Some(queue), thread: Some(thread), counters, state })
     }
 
     pub(crate) async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
@@ -66,6 +77,13 @@ impl Drop for Writer {
     }
 }
 
+/// Failed commit after which writes are refused.
+struct WriterFailure {
+    reason: String,
+    /// Time of the last attempt to write again.
+    last_attempt: Instant,
+}
+
 /// State of the writer thread.
 struct WriterLoop {
     lmdb: Arc<Lmdb>,
@@ -77,8 +95,9 @@ struct WriterLoop {
     /// Whether LMDB's commit is running. An error before it leaves nothing; an error in it that poisons LMDB leaves the durable
     /// state unknown.
     is_committing: bool,
-    /// Reason why writing has stopped: after a failed sync the durable state is unknown.
-    failure: Option<String>,
+    /// Why writing has stopped: after a failed sync the durable state is unknown.
+    failure: Option<WriterFailure>,
+    state: Arc<WriterState>,
     /// Transactions since the last check for stale readers, which keep old pages from being reused.
     transactions_since_reader_check: u32,
     /// Buffer for encoded log entries.
@@ -99,13 +118,26 @@ impl WriterLoop {
             aux_writes: BufferedWrites::new(),
             is_committing: false,
             failure: None,
+            state: Arc::default(),
             transactions_since_reader_check: 0,
             log_value: Vec::new(),
         })
     }
 
     fn run(mut self, mut inbox: WriteInbox, counters: &ChangeCounters) {
-        while let Some(mut requests) = inbox.blocking_next_group() {
+        loop {
+            let group = match &self.failure {
+                None => inbox.blocking_next_group(),
+                Some(_) => {
+                    self.try_recover();
+                    inbox.poll_group()
+                }
+            };
+            let Some(mut requests) = group else { return };
+            if requests.is_empty() {
+                std::thread::sleep(REFUSED_POLL_INTERVAL);
+                continue;
+            }
             let guard = counters.begin_write(requests.iter().map(|request| &request.change));
             // Otherwise one that does not fit takes the others with it.
             let results = if requests.len() > 1 && self.lmdb.has_low_space() {
@@ -121,11 +153,8 @@ impl WriterLoop {
 
     /// Commits the change sets whose preconditions hold, each atomically; returns one result per request.
     fn commit_group(&mut self, requests: &mut [WriteRequest]) -> CommitResults {
-        if let Some(reason) = &self.failure {
-            let read_only = |_: &WriteRequest| StoreError::ReadOnly { reason: reason.clone() };
-            return requests.iter().map(|request| Err(read_only(request).into())).collect();
-        }
-        if let Err(reason) = self.lmdb.check_data_file() {
+        let refusal = self.failure.as_ref().map(|failure| failure.reason.clone());
+        if let Some(reason) = refusal.or_else(|| self.lmdb.check_data_file().err()) {
             let refused = |_: &WriteRequest| StoreError::ReadOnly { reason: reason.clone() };
             return requests.iter().map(|request| Err(refused(request).into())).collect();
         }
@@ -136,7 +165,10 @@ impl WriterLoop {
                 self.interner.commit();
                 // Not acknowledged if the file may have been deleted before the commit.
                 match self.lmdb.check_data_file() {
-                    Ok(()) => results,
+                    Ok(()) => {
+                        self.state.record_commit();
+                        results
+                    }
                     Err(reason) => {
                         let lost = || CommitError::from(StoreError::InDoubt { reason: reason.clone() });
                         results.into_iter().map(|result| result.and_then(|_| Err(lost()))).collect()
@@ -150,8 +182,9 @@ impl WriterLoop {
                 let detail = error.to_string();
                 let (is_poisoned, is_disk_full) = (self.lmdb.is_poisoned(), is_disk_full(&error));
                 if is_poisoned || self.is_committing && !is_disk_full {
-                    self.failure = Some(format!("an earlier commit failed ({detail}); reopen the store"));
+                    self.stop_writing(&detail);
                 }
+                self.state.is_disk_full.store(is_disk_full, Ordering::Relaxed);
                 if is_poisoned {
                     self.lmdb.read_only_fallback();
                 }
@@ -165,6 +198,32 @@ impl WriterLoop {
                 };
                 requests.iter().map(|_| Err(error.clone_without_source().into())).collect()
             }
+        }
+    }
+
+    /// Refuses further writes.
+    fn stop_writing(&mut self, detail: &str) {
+        let reason = format!("an earlier commit failed ({detail}); reopen the store");
+        tracing::error!(
+            error = detail,
+            "commit failed: the store is read-only; check the disk, then restart the service if it does not recover"
+        );
+        self.failure = Some(WriterFailure { reason, last_attempt: Instant::now() });
+        self.state.has_failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Accepts writes again if an empty commit succeeds. What failed was rolled back, and its pages are written again when they are
+    /// used; only if LMDB could not write its meta page, the store has to be opened again.
+    fn try_recover(&mut self) {
+        let Some(failure) = &mut self.failure else { return };
+        if failure.last_attempt.elapsed() < RECOVERY_INTERVAL || self.lmdb.is_poisoned() {
+            return;
+        }
+        failure.last_attempt = Instant::now();
+        if self.lmdb.check_data_file().is_ok() && self.lmdb.commit_both_states().is_ok() {
+            tracing::info!("the store is writable again");
+            self.failure = None;
+            self.state.has_failed.store(false, Ordering::Relaxed);
         }
     }
 

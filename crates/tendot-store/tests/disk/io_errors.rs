@@ -457,6 +457,20 @@ fn ext4_disk_full() {
     }
 }
 
+/// A restore to a full disk says so.
+#[test]
+fn restore_to_a_full_disk() {
+    let _lock = serialize_tests();
+    let root = ram_dir();
+    let store = EmbeddedStore::open(root.path()).unwrap();
+    block_on(store.commit(put(1, 500_000))).unwrap();
+    let mut backup = tempfile::tempfile().unwrap();
+    store.backup(&mut backup).unwrap();
+    let Some(full) = TmpfsMount::new("size=400k") else { return };
+    let error = restore(&mut backup, &full.0.path().join("store"), false).unwrap_err().to_string();
+    assert!(error.contains("No space left on device") && !error.contains("backup"), "{error}");
+}
+
 /// A file size limit, in a child process that ignores the signal and gets an error.
 #[test]
 fn file_size_limit() {

@@ -1,7 +1,7 @@
-//! Status of the PostgreSQL hosts in `/readyz` and `/metrics`.
+//! Status of the store in `/readyz` and `/metrics`: PostgreSQL hosts, or the writer of the embedded store.
 
 use tendot_server::http::{HttpServer, Readiness};
-use tendot_store::{DatabaseHost, HostRole};
+use tendot_store::{DatabaseHost, HostRole, WriteStatus};
 
 /// Returns the current status of each database host.
 pub(crate) trait HostStatusFn: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static {}
@@ -43,6 +43,37 @@ pub(crate) fn register_database_status(http: HttpServer, hosts: &impl HostStatus
         )
 }
 
+/// Adds the readiness probe and the gauges of the embedded store.
+pub(crate) fn register_write_status(
+    http: HttpServer,
+    status: impl Fn() -> WriteStatus + Clone + Send + Sync + 'static,
+) -> HttpServer {
+    let gauge = |read: fn(WriteStatus) -> Option<f64>| {
+        let status = status.clone();
+        move || read(status())
+    };
+    let probe = status.clone();
+    http.readiness_probe(move || match probe().fault {
+        Some(fault) => Readiness::ReadOnly(fault.as_str()),
+        None => Readiness::Ready,
+    })
+    .external_gauge(
+        "tendot_store_writable",
+        "Whether the embedded store can be written.",
+        gauge(|status| Some(gauge_bool(status.fault.is_none()))),
+    )
+    .external_gauge(
+        "tendot_store_free_bytes",
+        "Free space of the disk of the embedded store.",
+        gauge(|status| status.free_bytes.map(|bytes| bytes as f64)),
+    )
+    .external_gauge(
+        "tendot_store_last_commit_timestamp_seconds",
+        "Time of the last commit of the embedded store (Unix time).",
+        gauge(|status| status.last_commit_ms.map(|time| time as f64 / 1e3)),
+    )
+}
+
 fn gauge_bool(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
@@ -52,7 +83,7 @@ fn readiness(hosts: &[DatabaseHost]) -> Readiness {
     if has(HostRole::Primary) {
         Readiness::Ready
     } else if has(HostRole::Standby) {
-        Readiness::ReadOnly
+        Readiness::ReadOnly("the database has no primary")
     } else {
         Readiness::Unreachable
     }
@@ -68,7 +99,7 @@ mod tests {
     fn readiness_by_host_roles() {
         check(&[Primary], Readiness::Ready);
         check(&[Unreachable, Standby, Primary], Readiness::Ready);
-        check(&[Unreachable, Standby], Readiness::ReadOnly);
+        check(&[Unreachable, Standby], Readiness::ReadOnly("the database has no primary"));
         check(&[Unreachable, Unreachable], Readiness::Unreachable);
         let excluded = DatabaseHost { serves_reads: false, ..host(&Standby) };
         assert_eq!(readiness(&[excluded]), Readiness::Unreachable);

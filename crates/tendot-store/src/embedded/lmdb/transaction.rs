@@ -57,8 +57,13 @@ impl Lmdb {
 
     /// Whether the disk is nearly full.
     pub(crate) fn has_low_space(&self) -> bool {
-        statvfs(self.env.path())
-            .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < LOW_SPACE_BYTES)
+        self.free_bytes().is_some_and(|free| free < LOW_SPACE_BYTES)
+    }
+
+    /// Free space of the disk in bytes, if known.
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        let disk = statvfs(self.env.path()).ok()?;
+        Some(disk.f_bavail.saturating_mul(disk.f_frsize))
     }
 
     /// Whether LMDB refuses all further use (`MDB_PANIC`): it could not write a meta page.

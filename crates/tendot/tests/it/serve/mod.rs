@@ -3,6 +3,7 @@
 mod config;
 mod countries;
 mod crash;
+mod data_directory;
 mod demo;
 mod limits;
 mod log;

@@ -1,0 +1,39 @@
+//! The data directory is moved or deleted beside the running server: no write is acknowledged that would be lost.
+
+use std::fs;
+
+use crate::support::{TestDir, TestServer};
+
+/// Writes are refused, reads work, and health checks and metrics say why; when the directory is back, writes work again.
+#[test]
+fn moved_and_deleted_data_directory() {
+    let dir = TestDir::new();
+    let server = TestServer::builder(&dir).data("data").demo().start();
+    let readiness = |target: &str| {
+        let response = server.get(target);
+        (response.status, response.text().into_owned())
+    };
+    let writable = || server.metric("tendot_store_writable");
+    let requests =
+        ["moved", "back", "deleted"].map(|name| server.put_handle(&format!("10.5555/{name}"), "https://x/"));
+    let write = |number: usize| server.connect().exchange(&requests[number]).unwrap().status;
+    let ready = (200, "ready\n".to_owned());
+    assert_eq!((readiness("/readyz"), readiness("/readyz?write"), writable()), (ready.clone(), ready.clone(), 1.0));
+    assert!(server.metric("tendot_store_free_bytes") > 0.0);
+    assert!(server.metric("tendot_store_last_commit_timestamp_seconds") > 1.7e9);
+
+    let check_refused = |number: usize| {
+        assert!(write(number) >= 500);
+        let reason = "read-only: the data file was deleted, moved or replaced\n";
+        assert_eq!(readiness("/readyz"), (200, format!("ready, {reason}")));
+        assert_eq!((readiness("/readyz?write"), writable()), ((503, reason.to_owned()), 0.0));
+        assert_eq!(server.get("/api/handles/10.5555/demo").status, 200);
+    };
+    fs::rename(dir.file("data"), dir.file("old")).unwrap();
+    check_refused(0);
+    fs::rename(dir.file("old"), dir.file("data")).unwrap();
+    assert_eq!((write(1), readiness("/readyz?write"), writable()), (201, ready, 1.0));
+    fs::remove_dir_all(dir.file("data")).unwrap();
+    check_refused(2);
+    assert_eq!(server.get("/api/handles/10.5555/moved").status, 404);
+}
