@@ -92,8 +92,7 @@ fn remove_left_over(dir: &Path, prefix: &OsStr) {
         }
         let Ok(file) = File::open(entry.path()) else { continue };
         let changed = file.metadata().and_then(|metadata| metadata.modified()).ok();
-        let is_old =
-            changed.and_then(|time| time.elapsed().ok()).is_some_and(|age| age >= MIN_LEFT_OVER_AGE);
+        let is_old = changed.and_then(|time| time.elapsed().ok()).is_some_and(|age| age >= MIN_LEFT_OVER_AGE);
         if is_old && file.try_lock().is_ok() {
             // If this fails, the file only takes space.
             let _ = std::fs::remove_file(entry.path());
@@ -140,8 +139,12 @@ mod tests {
         }
         drop(File::create_new(dir.path().join(".copy3Cc3Cc.part")).unwrap());
         write(&target, "new").commit().unwrap();
-        let mut names: Vec<_> =
-            dir.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = dir
+            .path()
+            .read_dir()
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         let expected = [
             ".copy-too1Aa1Aa.part",

@@ -33,7 +33,9 @@ pub(crate) static API: Api = Api {
         Endpoint::new(
             &["/readyz"],
             describe_readiness,
-            &[operations(|server, call| Box::pin(ready(server.get_readiness(requires_writes(call.head.query)))))],
+            &[operations(|server, call| {
+                Box::pin(ready(server.get_readiness(requires_writes(call.head.query))))
+            })],
         ),
         Endpoint::new(
             &["/metrics"],
@@ -147,7 +149,10 @@ fn describe_readiness() -> PathSpec {
         OperationSpec::text("Operations", "Check readiness", "Ready", "text/plain")
             .example_command("curl -s $SERVER/readyz")
             .query_param("write", "Require that the store can be written", text_schema())
-            .response(StatusCode::SERVICE_UNAVAILABLE, "Starting, draining, store unreachable, or with `write` read-only")
+            .response(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Starting, draining, store unreachable, or with `write` read-only",
+            )
             .text_content("text/plain"),
     )
 }

@@ -38,13 +38,14 @@ impl EmbeddedStore {
         file.seek(SeekFrom::Start(BACKUP_MAGIC.len() as u64)).map_err(write_error)?;
         file.write_all(&length.to_le_bytes()).map_err(write_error)?;
         file.sync_all().map_err(write_error)?;
-        let sum = copy_and_hash(file, length, &mut io::sink()).map_err(|error| write_error(error.into_inner()))?;
+        let sum =
+            copy_and_hash(file, length, &mut io::sink()).map_err(|error| write_error(error.into_inner()))?;
         file.write_all(&sum).map_err(write_error)?;
         file.sync_all().map_err(write_error)?;
         file.rewind().map_err(write_error)?;
-        BackupFile::open(file).and_then(|backup| backup.copy_to(&mut io::sink(), Path::new(""))).map_err(|error| {
-            StoreError::Backend { operation: "verifying the backup", error: Box::new(error) }
-        })?;
+        BackupFile::open(file).and_then(|backup| backup.copy_to(&mut io::sink(), Path::new(""))).map_err(
+            |error| StoreError::Backend { operation: "verifying the backup", error: Box::new(error) },
+        )?;
         Ok(BACKUP_HEADER_BYTES + length + BACKUP_TRAILER_BYTES)
     }
 }

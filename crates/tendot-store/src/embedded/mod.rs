@@ -31,8 +31,8 @@ use lmdb::environment;
 use lmdb::{Lmdb, backend_error};
 pub use migration::EmbeddedTarget;
 pub use restore::{RestoreError, restore};
-use writer::Writer;
 pub use write_status::{WriteFault, WriteStatus};
+use writer::Writer;
 
 use crate::directory_lock::DirectoryLock;
 use crate::{

@@ -51,8 +51,9 @@ impl Writer {
         let (queue, inbox) = write_queue();
         let counters = Arc::new(ChangeCounters::new());
         let shared = Arc::clone(&counters);
-        let spawned =
-            std::thread::Builder::new().name("tendot-writer".into()).spawn(move || writer.run(inbox, &shared));
+        let spawned = std::thread::Builder::new()
+            .name("tendot-writer".into())
+            .spawn(move || writer.run(inbox, &shared));
         let thread = spawned.map_err(|error| StoreError::Backend {
             operation: "starting the writer",
             error: Box::new(error),

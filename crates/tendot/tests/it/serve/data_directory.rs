@@ -18,7 +18,10 @@ fn moved_and_deleted_data_directory() {
         ["moved", "back", "deleted"].map(|name| server.put_handle(&format!("10.5555/{name}"), "https://x/"));
     let write = |number: usize| server.connect().exchange(&requests[number]).unwrap().status;
     let ready = (200, "ready\n".to_owned());
-    assert_eq!((readiness("/readyz"), readiness("/readyz?write"), writable()), (ready.clone(), ready.clone(), 1.0));
+    assert_eq!(
+        (readiness("/readyz"), readiness("/readyz?write"), writable()),
+        (ready.clone(), ready.clone(), 1.0)
+    );
     assert!(server.metric("tendot_store_free_bytes") > 0.0);
     assert!(server.metric("tendot_store_last_commit_timestamp_seconds") > 1.7e9);
 
