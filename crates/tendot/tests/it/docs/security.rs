@@ -15,7 +15,7 @@ fn promises_are_tested() {
     let functions = functions();
     let mut rows = 0;
     let mut wrong = Vec::new();
-    for line in promises.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| promise ")) {
+    for line in promises.lines().filter(|line| line.starts_with("| ") && !line.ends_with("| tests |")) {
         let tests = line.trim_end_matches(" |").rsplit(" | ").next().unwrap();
         let tests: Vec<_> = tests.split('`').skip(1).step_by(2).collect();
         rows += 1;
@@ -24,7 +24,7 @@ fn promises_are_tested() {
             wrong.push(format!("{line}: {unknown:?}"));
         }
     }
-    assert!(rows > 40, "{rows} promises");
+    assert!(rows > 35, "{rows} promises");
     let is_missing = |finding: &u32| !promises.contains(&format!("\n| F{finding} | "));
     let missing: Vec<_> = (1..=FINDINGS).filter(is_missing).collect();
     assert!(missing.is_empty(), "findings without a promise: {missing:?}");
