@@ -122,7 +122,10 @@ pub(crate) fn describe() -> PathSpec {
         .response(StatusCode::OK, "The agencies, ordered by code")
         .json_content::<ListJson<AgencyJson<'_>>>(JSON);
     let post = with_write_responses(OperationSpec::new("Create an agency"))
-        .description("Operator only. With `metadata: required`, DOIs of the agency need kernel metadata.")
+        .description(
+            "Operator only. Registrations need kernel metadata, unless `metadata` of the agency or of the policy of the prefix is \
+             `optional`, or the prefix is a test prefix.",
+        )
         .request_body::<NewAgencyForm>(JSON, "The agency", Required::True)
         .example_command(
             "curl -s $SERVER/api/v1/agencies -H \"Authorization: Bearer $TOKEN\" \\\n  \
