@@ -37,8 +37,7 @@ fn metrics() {
     let text = String::from_utf8(response.body).unwrap();
     for line in [
         "tendot_http_requests_total{kind=\"redirect\",code=\"302\"} 3",
-        "tendot_http_requests_total{kind=\"redirect\",code=\"404\"} 1",
-        "tendot_http_requests_total{kind=\"redirect\",code=\"400\"} 1",
+        "tendot_http_requests_total{kind=\"redirect\",code=\"404\"} 2",
         "tendot_http_requests_total{kind=\"read\",code=\"200\"} 2",
         "tendot_http_requests_total{kind=\"write\",code=\"401\"} 1",
         "tendot_http_request_duration_seconds_count{kind=\"redirect\"} 5",
