@@ -188,11 +188,11 @@ impl NativeServer {
         if let Err(error) = self.registry.precheck(operation, &claim, budget).await {
             return Err(self.registry_error(challenged, &error));
         }
-        let Some(attempt) = self.start_attempt(challenged.transport, client, &claim) else {
-            return Err(self.throttled(challenged));
-        };
-        let budget = &mut challenged.budget;
         if answer.auth_type == b"HS_SECKEY" && !self.registry.owns(answer.key_handle) {
+            let Some(attempt) = self.start_attempt(challenged.transport, client, &claim) else {
+                return Err(self.throttled(challenged));
+            };
+            let budget = &mut challenged.budget;
             let is_valid =
                 self.registry.verify_secret_at_peer(&claim, pending.challenge(), answer.proof, budget).await;
             let identity = is_valid
@@ -203,35 +203,31 @@ impl NativeServer {
                     Ok((identity, None))
                 }
                 Ok(None) => Err(self.authentication_failed(challenged, &AuthError::Failed)),
-                Err(error) => Err(self.verification_error(challenged, Some(attempt), &error)),
+                Err(error) => {
+                    // The peer failed, not the client.
+                    if matches!(error, Error::SitePeer { .. }) {
+                        attempt.mark_succeeded();
+                    }
+                    Err(self.registry_error(challenged, &error))
+                }
             };
         }
-        let keys = match self.registry.key_values(answer.key_handle, budget).await {
+        let keys = match self.registry.key_values(answer.key_handle, &mut challenged.budget).await {
             Ok(keys) => keys,
-            Err(error) => return Err(self.verification_error(challenged, Some(attempt), &error)),
+            Err(error) => return Err(self.registry_error(challenged, &error)),
         };
-        let identity = match HandleIdentity::verify(pending, answer, &keys, &mut self.auth(budget)) {
+        // After the keys are read, so that requests that wait for the store do not count as failed.
+        let Some(attempt) = self.start_attempt(challenged.transport, client, &claim) else {
+            return Err(self.throttled(challenged));
+        };
+        let context = &mut self.auth(&mut challenged.budget);
+        let identity = match HandleIdentity::verify(pending, answer, &keys, context) {
             Ok(identity) => identity,
             Err(error) => return Err(self.authentication_failed(challenged, &error)),
         };
         attempt.mark_succeeded();
         let key = keys.iter().find(|key| key.index == identity.index());
         Ok((identity, key.and_then(fingerprint)))
-    }
-
-    /// Reply for an error that kept a proof from being verified. If the store or a peer failed, it does not count as a guess.
-    pub(crate) fn verification_error(
-        &self,
-        incoming: &mut IncomingRequest<'_>,
-        attempt: Option<AuthAttempt<'_>>,
-        error: &Error,
-    ) -> NativeReply {
-        if matches!(error, Error::Store(_) | Error::SitePeer { .. })
-            && let Some(attempt) = attempt
-        {
-            attempt.mark_succeeded();
-        }
-        self.registry_error(incoming, error)
     }
 
     /// Replies with a challenge to authenticate.

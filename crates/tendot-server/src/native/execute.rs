@@ -164,6 +164,7 @@ impl NativeServer {
         if !self.registry.owns(key.handle()) {
             return Err(Error::OtherServer);
         }
+        let keys = self.registry.key_values(key.handle(), &mut incoming.budget).await?;
         // Another server of the site has limited the attempts of its client.
         let attempt = if incoming.transport == Transport::Tcp && self.is_site_peer(client) {
             None
@@ -174,11 +175,6 @@ impl NativeServer {
             }
         };
         let version = incoming.parts.envelope.response_version();
-        let keys = match (self.registry.key_values(key.handle(), &mut incoming.budget).await, &attempt) {
-            (Ok(keys), _) => keys,
-            (Err(error), None) => return Err(error),
-            (Err(error), Some(_)) => return Ok(self.verification_error(incoming, attempt, &error)),
-        };
         let context = &mut self.auth(&mut incoming.budget);
         context.policy = self.verification_policy;
         let verified = SecretKeyResponse::from_bytes(answer, version)
