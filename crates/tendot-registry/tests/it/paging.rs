@@ -35,11 +35,15 @@ fn read_all(page: impl Fn(Option<&str>) -> PageResult) -> (Vec<String>, usize) {
 
 /// Writes entries to the store without authorization.
 fn fill(fixture: &RegistryFixture, entries: impl Iterator<Item = (String, Json)>) {
-    let register = |(name, registration): (String, Json)| Edit::Register {
-        name: name.into(),
-        values: Vec::new(),
-        registration: registration.to_string().into_bytes().into(),
-        precondition: Precondition::Absent,
+    let register = |(name, registration): (String, Json)| {
+        // Registrations of DOIs have a tag: registered, with metadata.
+        let tag = if name.starts_with("10.") { "B" } else { "" };
+        Edit::Register {
+            name: name.into(),
+            values: Vec::new(),
+            registration: format!("{tag}{registration}").into_bytes().into(),
+            precondition: Precondition::Absent,
+        }
     };
     let edits = entries.map(register).collect();
     block_on(fixture.registry.store().commit(ChangeSet {
@@ -52,7 +56,8 @@ fn fill(fixture: &RegistryFixture, entries: impl Iterator<Item = (String, Json)>
 
 fn registration(fixture: &RegistryFixture, name: &str) -> Json {
     let entry = block_on(fixture.registry.store().get(&NameKey::new(name).unwrap())).unwrap().unwrap();
-    serde_json::from_slice(&entry.registration).unwrap()
+    let tag_len = usize::from(name.starts_with("10."));
+    serde_json::from_slice(&entry.registration[tag_len..]).unwrap()
 }
 
 fn names(
