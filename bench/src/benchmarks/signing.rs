@@ -121,6 +121,7 @@ fn write_rate(
                                 name: Handle::from(&*name),
                                 values: record(number),
                                 overwrite: false,
+                                keep_secrets: false,
                                 uuid_bytes: None,
                                 force: true,
                             };
