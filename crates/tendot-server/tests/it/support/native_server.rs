@@ -1,9 +1,10 @@
 //! Server with the native protocol and HTTP in the test process, and a client that sends raw messages.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 
+use socket2::{Domain, Socket, Type};
 use tendot_proto::auth::ClientKey;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::record::{HandleRecord, Site};
@@ -180,6 +181,16 @@ impl NativeTestServer {
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         read_to_close(&stream)
+    }
+
+    /// Sends a message over TCP from this loopback address, and returns the first message of the response.
+    pub(crate) fn exchange_from(&self, client: Ipv4Addr, message: &[u8]) -> Vec<u8> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((client, 0)).into()).unwrap();
+        socket.connect(&self.native.into()).unwrap();
+        let mut stream = TcpStream::from(socket);
+        stream.write_all(message).unwrap();
+        split_messages(&read_to_close(&stream)).remove(0)
     }
 
     /// Sends a message in an HTTP request, as Handle.Net's client does.
