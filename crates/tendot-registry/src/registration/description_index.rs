@@ -228,7 +228,8 @@ impl DescriptionIndex {
         budget: &mut Budget,
     ) -> Result<Option<WriteWarning>, RegistryError> {
         // Most updates keep the metadata.
-        if change.before.map(RawValue::get) == change.after.map(RawValue::get) {
+        let is_indexed = change.before.is_some() || change.policy != DuplicatePolicy::Allow;
+        if !is_indexed || change.before.map(RawValue::get) == change.after.map(RawValue::get) {
             return Ok(None);
         }
         let before = index_key(change.registrant, change.before)?;
