@@ -91,7 +91,7 @@ pub(crate) const COMMAND_GROUPS: [(&str, &[&str]); 7] = [
     ("Resolution", &["resolve", "explain"]),
     ("Server", &["serve", "config", "site"]),
     ("Handles", &["handle", "key"]),
-    ("Registry", &["agency", "registrant", "prefix", "doi", "transfer", "token", "report"]),
+    ("Registry", &["agency", "registrant", "prefix", "doi", "transfer", "token", "session", "report"]),
     ("Store", &["import", "export", "backup", "restore", "verify", "audit", "migrate"]),
     ("Tools", &["debug", "completions", "man", "help"]),
 ];

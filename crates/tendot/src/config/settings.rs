@@ -170,12 +170,12 @@ settings! {
         "Allow the 1024-bit Diffie-Hellman group, the only one that Handle.Net 9 clients support.";
     allow_sha1: bool = "native.allow_sha1", "false",
         "Accept SHA-1 proofs of secret keys in `VERIFY_CHALLENGE` (opcode 201), which Handle.Net's library and administration tool send at login. The log says when a client needs it.";
+    native_response_cache: CacheSize = "native.response_cache_size", "auto",
+        "Memory for the native response cache; `auto` is 16MiB, or 256MiB with PostgreSQL.";
     session_max_age: Duration = "native.session.max_age", "24h",
         "Maximum duration of a session.";
     session_idle_timeout: Duration = "native.session.idle_timeout", "1h",
         "Time after which a session without requests ends.";
-    native_response_cache: CacheSize = "native.response_cache_size", "auto",
-        "Memory for the native response cache; `auto` is 16MiB, or 256MiB with PostgreSQL.";
     native_max_connections: u32 = "native.limits.max_connections", "10000",
         "Maximum number of connections; at the limit, idle ones are closed first.";
     native_max_connections_per_client: u32 = "native.limits.max_connections_per_client", "100",
