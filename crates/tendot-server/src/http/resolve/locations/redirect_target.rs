@@ -57,8 +57,9 @@ pub(crate) fn sanitize(stored: &str) -> Result<Cow<'_, str>, TargetError> {
     };
     let encoded = |text| utf8_percent_encode(text, URL_ENCODE_SET);
     // As in browsers. Encoded, it would become part of the host, and an `@` behind it would end user information.
-    let (slash, after) = after.strip_prefix('\\').map_or(("", after), |rest| ("/", rest));
-    let target = format!("{}{}{slash}{}", encoded(before), encoded(&host), encoded(after));
+    let (port, path) = after.split_at(after.find(['/', '?', '#', '\\']).unwrap_or(after.len()));
+    let (slash, path) = path.strip_prefix('\\').map_or(("", path), |rest| ("/", rest));
+    let target = format!("{}{}{}{slash}{}", encoded(before), encoded(&host), encoded(port), encoded(path));
     // Encoding must not lead to another host.
     let host_of = |address: &str| Url::parse(address).ok()?.host().map(|host| host.to_owned());
     if host_of(address) == host_of(&target) { Ok(Cow::Owned(target)) } else { Err(TargetError::InvalidHost) }
