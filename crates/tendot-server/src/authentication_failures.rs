@@ -27,13 +27,22 @@ pub(crate) enum AttemptFailure {
 }
 
 impl AttemptFailure {
-    const LABELS: [(Self, &'static str); 2] = [(Self::Failed, "failed"), (Self::Throttled, "throttled")];
+    const ALL: [Self; 2] = [Self::Failed, Self::Throttled];
+
+    /// Label in metrics and log lines.
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Throttled => "throttled",
+        }
+    }
 }
 
 /// Counters of failed attempts, and the rate limit of their log lines.
 #[derive(Debug)]
 pub(crate) struct AuthenticationFailures {
-    counts: [AtomicU64; AttemptFailure::LABELS.len()],
+    failed: AtomicU64,
+    throttled: AtomicU64,
     start: Instant,
     /// Time of the next log line, in nanoseconds since `start`.
     next_log_nanos: AtomicU64,
@@ -44,7 +53,8 @@ pub(crate) struct AuthenticationFailures {
 impl Default for AuthenticationFailures {
     fn default() -> Self {
         Self {
-            counts: Default::default(),
+            failed: AtomicU64::new(0),
+            throttled: AtomicU64::new(0),
             start: Instant::now(),
             next_log_nanos: AtomicU64::new(0),
             suppressed: AtomicU64::new(0),
@@ -55,11 +65,18 @@ impl Default for AuthenticationFailures {
 impl AuthenticationFailures {
     /// Records a failed attempt to authenticate as `identity`.
     pub(crate) fn record(&self, failure: AttemptFailure, identity: &str, client: Option<IpAddr>) {
-        let (_, reason) = AttemptFailure::LABELS[failure as usize];
-        self.counts[failure as usize].fetch_add(1, Ordering::Relaxed);
+        let reason = failure.label();
+        self.counter(failure).fetch_add(1, Ordering::Relaxed);
         let Some(suppressed) = self.take_log_line(self.start.elapsed()) else { return };
         let client = client.map(|client| client.to_canonical().to_string()).unwrap_or_default();
         tracing::warn!(identity = %LogSafe(identity), client, reason, suppressed, "authentication failed");
+    }
+
+    const fn counter(&self, failure: AttemptFailure) -> &AtomicU64 {
+        match failure {
+            AttemptFailure::Failed => &self.failed,
+            AttemptFailure::Throttled => &self.throttled,
+        }
     }
 
     /// Number of failures without a log line since the last one; `None` if this one gets none, either.
@@ -84,9 +101,9 @@ impl AuthenticationFailures {
         let help = "Failed authentication attempts.";
         let mut family =
             encoder.encode_descriptor("tendot_authentication_failures", help, None, MetricType::Counter)?;
-        for (failure, label) in AttemptFailure::LABELS {
-            let count = self.counts[failure as usize].load(Ordering::Relaxed);
-            ConstCounter::new(count).encode(family.encode_family(&[("reason", label)])?)?;
+        for failure in AttemptFailure::ALL {
+            let count = self.counter(failure).load(Ordering::Relaxed);
+            ConstCounter::new(count).encode(family.encode_family(&[("reason", failure.label())])?)?;
         }
         Ok(())
     }
