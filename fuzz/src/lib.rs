@@ -4,7 +4,13 @@
 //! libFuzzer, guided by coverage.
 
 mod auth;
+mod batch_body;
 mod extract;
+mod http_credentials;
+mod http_head;
+mod http_query;
+mod http_service;
+mod kernel_xml;
 mod lookup;
 mod message;
 mod message_body;
@@ -22,7 +28,7 @@ mod value_data;
 pub type Target = fn(&[u8]);
 
 /// Targets by name, in the order of `tendot_testing::fuzz_inputs::TARGETS`.
-pub const TARGETS: [(&str, Target); 11] = [
+pub const TARGETS: [(&str, Target); 16] = [
     ("name_parse", name_parse::check),
     ("name_format", name_format::check),
     ("extract", extract::check),
@@ -34,6 +40,11 @@ pub const TARGETS: [(&str, Target); 11] = [
     ("auth", auth::check),
     ("lookup", lookup::check),
     ("replication", replication::check),
+    ("http_head", http_head::check),
+    ("http_query", http_query::check),
+    ("http_credentials", http_credentials::check),
+    ("batch_body", batch_body::check),
+    ("kernel_xml", kernel_xml::check),
 ];
 
 /// Target with this name.

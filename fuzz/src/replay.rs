@@ -26,6 +26,7 @@ macro_rules! replay_tests {
 
 replay_tests! {
     name_parse name_format extract message message_body value_data record_json reassembly auth lookup replication
+    http_head http_query http_credentials batch_body kernel_xml
 }
 
 fn replay(name: &str) {

@@ -5,7 +5,7 @@ use std::fs;
 use crate::{conformance, hex, workspace_root};
 
 /// The names of the targets.
-pub const TARGETS: [&str; 11] = [
+pub const TARGETS: [&str; 16] = [
     "name_parse",
     "name_format",
     "extract",
@@ -17,6 +17,11 @@ pub const TARGETS: [&str; 11] = [
     "auth",
     "lookup",
     "replication",
+    "http_head",
+    "http_query",
+    "http_credentials",
+    "batch_body",
+    "kernel_xml",
 ];
 
 /// The seeds and the saved corpus of a target.
@@ -29,6 +34,11 @@ pub fn inputs(target: &str) -> Vec<Vec<u8>> {
         "value_data" => value_seeds(),
         "record_json" => record_seeds(),
         "replication" => replication_seeds(),
+        "http_head" => http_head_seeds(),
+        "http_query" => http_query_seeds(),
+        "http_credentials" => http_credential_seeds(),
+        "batch_body" => batch_seeds(),
+        "kernel_xml" => kernel_seeds(),
         _ => panic!("unknown fuzz target `{target}`"),
     };
     // A new target has no corpus yet.
@@ -141,4 +151,85 @@ fn replication_seeds() -> Vec<Vec<u8>> {
         br#"{"replicationServerStates":{"0:a":{"lastTxnId":5,"lastTimestamp":6}},"ownName":"b"}"#.into(),
     );
     seeds
+}
+
+/// Heads and bodies of requests, after the byte that says where they are divided.
+fn http_head_seeds() -> Vec<Vec<u8>> {
+    let requests = [
+        "GET /10.5555/ONE HTTP/1.1\r\nHost: a.example\r\nAccept: application/json;q=0.5, text/html\r\n\r\n",
+        "GET /10.5555/ONE HTTP/1.0\r\n\r\n",
+        "HEAD / HTTP/1.1\r\nHost: a.example\r\n\r\nGET /10.5555/MANY HTTP/1.1\r\nHost: a.example\r\n\r\n",
+        "GET /10.5555/a<b>c HTTP/1.1\r\nHost: a.example\r\n\r\n",
+        "GET http://a.example/10.5555/TEXT?locatt=country:gb HTTP/1.1\r\nHost: a.example\r\nIf-None-Match: \"1\"\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 15\r\n\r\nhdl=10.5555/ONEGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\nf\r\nhdl=10.5555/ONE\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "PUT /api/handles/10.5555/X HTTP/1.1\r\nHost: a.example\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n[]",
+        "OPTIONS * HTTP/1.1\r\nHost: a.example\r\nOrigin: https://b.example\r\n\r\n",
+        "GET / HTTP/1.1\nHost: a.example\n\n",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0",
+    ];
+    requests.iter().map(|request| [b"\x20", request.as_bytes()].concat()).collect()
+}
+
+/// Ends of request targets and forms, after the number of the endpoint.
+fn http_query_seeds() -> Vec<Vec<u8>> {
+    let inputs = [
+        (0, "doi:10.5555%2FONE?noredirect&explain"),
+        (0, "urn:doi:10.5555:ONE"),
+        (0, "info:hdl/20.500.12345/x%C3%A9"),
+        (0, "https://doi.org/10.5555/ONE"),
+        (1, "urlappend=%3Fx%3D1&auth=true;type=URL&index=1"),
+        (2, "locatt=country:gb&locatt=id:0"),
+        (3, "ignore_aliases&noredirect"),
+        (4, "type=DESC&index=2&callback=f&pretty=false"),
+        (5, "prefix=10.5555&page=0&pageSize=2"),
+        (6, "url_ver=Z39.88-2004&rft_id=info:doi/10.5555/ONE&id=doi%3A10.5555%2FONE"),
+        (7, "10.5555,10.70000,not-a-prefix"),
+        (8, "URL=*example*&limit=10&page=0"),
+        (9, "prefix=10.70000&state=registered&limit=10&cursor=x"),
+        (10, "limit=1&at=2026-01-01T00:00:00Z"),
+        (11, "format=csl-json"),
+        (200, "hdl=10.5555%2FONE&auth=on&type=URL&index=1&index=2"),
+    ];
+    inputs.iter().map(|(endpoint, rest)| [&[*endpoint], rest.as_bytes()].concat()).collect()
+}
+
+/// Values of `Authorization` and, on the next line, of `Cookie`.
+fn http_credential_seeds() -> Vec<Vec<u8>> {
+    let inputs = [
+        "Basic MzAwJTNBMC5OQS8xMC41NTU1OnNlY3JldA==\na=b; session=\"c\"",
+        "Bearer tendot_0123456789abcdef_0123456789abcdef",
+        "Handle sessionId=\"0123456789abcdef0123456789abcdef\"\nsessionId=0123456789abcdef0123456789abcdef",
+        "Handle version=\"0\", id=\"300%3A0.NA%2F10.5555\", type=\"HS_SECKEY\", cnonce=\"AAEC\", alg=\"HMAC-SHA256\", signature=\"AAEC\"",
+        "Handle sessionId=0123456789abcdef0123456789abcdef, id=300:0.NA/10.5555, type=HS_SECKEY, cnonce=AAEC, \
+         alg=PBKDF2-HMAC-SHA1, signature=AAEC, salt=AAEC, iterations=1000, length=160",
+        "Handle clientCert=\"true\"",
+    ];
+    inputs.iter().map(|input| input.as_bytes().to_vec()).collect()
+}
+
+/// Bodies of batches, after the bytes for their form and division.
+fn batch_seeds() -> Vec<Vec<u8>> {
+    let json = "\u{feff}{\"name\":\"10.70000/a\",\"url\":\"https://example.org/\"}\r\n\n\
+                {\"prefix\":\"10.70000\",\"metadata\":{\"primaryReferentType\":\"Creation\"}}\n\
+                {\"name\":\"10.70000/a\",\"state\":\"reserved\",\"values\":[{\"index\":2,\"type\":\"URL\",\"data\":\"https://a/\"}]}\nx";
+    let csv = "name,url,state,metadata\n10.70000/a,https://example.org/,,\n\
+               \"10.70000/b\",\"https://example.org/\"\"\nx\",reserved,<a/>\n";
+    // Two lines as gzip.
+    let gzip = "1f8b0800000000000203ab56ca4bcc4d55b2523234d033370002fd44251da5d2a21ca05046494941b195be7e6a45626e414eaa5e7e51babe522d175735869e24a03000c14dd04b4a000000";
+    vec![
+        [b"\0\x28", json.as_bytes()].concat(),
+        [b"\x01\x30", csv.as_bytes()].concat(),
+        [&[2, 9][..], &hex::decode(gzip)].concat(),
+    ]
+}
+
+/// Kernel metadata of each type, from the tests of the registry.
+fn kernel_seeds() -> Vec<Vec<u8>> {
+    let folder = workspace_root().join("crates/tendot-registry/tests/fixtures/metadata");
+    ["article", "party", "place"]
+        .iter()
+        .map(|name| fs::read(folder.join(format!("{name}.xml"))).unwrap())
+        .collect()
 }

@@ -32,7 +32,7 @@ pub use resolve::trace::{ResolutionTrace, TraceOutcome, TraceStep};
 pub use resolve::upstream::UpstreamClient;
 pub use response::codes::{HTTP_ERROR_CODES, HttpErrorCodeSpec};
 pub use response::errors::registry_error_status;
-pub use server::listener::{HttpLimits, HttpListener, HttpListeners, serve};
+pub use server::listener::{HttpLimits, HttpListener, HttpListeners, StreamServer, serve};
 pub use server::tls::{ServerCertificate, TlsError};
 
 pub use crate::gcra::Rate;

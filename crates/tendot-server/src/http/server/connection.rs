@@ -70,26 +70,27 @@ pub(crate) async fn run_connection(
     mut peer: ConnectionPeer,
     tls: Option<&ServerCertificate>,
 ) {
-    let id = acceptor.http.request_ids.generate();
     let Some(tls) = tls else {
-        return serve_stream(acceptor, TimeoutStream::new(stream, acceptor.limits, id), peer).await;
+        return serve_stream(acceptor, stream, peer).await;
     };
     match timeout(acceptor.limits.header_timeout, tls.acceptor().accept(stream)).await {
         Ok(Ok(stream)) => {
             let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             peer.certificate = certificate.map(|certificate| Arc::from(&**certificate));
-            serve_stream(acceptor, TimeoutStream::new(stream, acceptor.limits, id), peer).await;
+            serve_stream(acceptor, stream, peer).await;
         }
         Ok(Err(error)) => tracing::debug!(client = %peer.address, %error, "TLS handshake failed"),
         Err(_) => tracing::debug!(client = %peer.address, "TLS handshake timed out"),
     }
 }
 
-async fn serve_stream<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+/// Serves requests on a stream, which may be decrypted, until it ends or is closed.
+pub(crate) async fn serve_stream<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     acceptor: &Arc<HttpAcceptor>,
-    stream: TimeoutStream<T>,
+    stream: T,
     peer: ConnectionPeer,
 ) {
+    let stream = TimeoutStream::new(stream, acceptor.limits, acceptor.http.request_ids.generate());
     let mut close_signal = acceptor.connections.close_signal();
     let activity = Arc::new(ConnectionActivity::default());
     let service = service_fn(|request: Request<Incoming>| respond(acceptor, &activity, request, &peer));

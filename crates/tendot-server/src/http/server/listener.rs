@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -151,6 +152,26 @@ impl HttpAcceptor {
 
     fn is_exempt(&self, address: IpAddr) -> bool {
         address.is_loopback() || self.http.proxy_trust.is_trusted_proxy(address)
+    }
+}
+
+/// Serves connections that were not accepted from a socket, such as pipes in memory.
+#[derive(Clone)]
+pub struct StreamServer(Arc<HttpAcceptor>);
+
+impl StreamServer {
+    /// Server with these limits and timeouts; the number of connections is up to the caller.
+    pub fn new(http: Arc<HttpServer>, limits: HttpLimits) -> Self {
+        Self(Arc::new(HttpAcceptor::new(http, limits)))
+    }
+
+    /// Serves requests until the stream ends. The stream counts as encrypted, so that credentials are accepted.
+    pub async fn serve<T>(&self, stream: T, client: IpAddr)
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let peer = ConnectionPeer { address: client, is_encrypted: true, certificate: None };
+        connection::serve_stream(&self.0, stream, peer).await;
     }
 }
 
