@@ -14,7 +14,7 @@ const ENDPOINTS: [(&str, bool); 12] = [
     ("/api/handles?", true),
     ("/openurl?", false),
     ("/doiRA/", false),
-    ("/hrls/handles?", true),
+    ("/api/v1/agencies?", true),
     ("/api/v1/dois?", true),
     ("/api/v1/history/10.5555/ONE?", true),
     ("/api/v1/metadata/10.5555/ONE?", true),

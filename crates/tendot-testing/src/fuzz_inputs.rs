@@ -186,7 +186,7 @@ fn http_query_seeds() -> Vec<Vec<u8>> {
         (5, "prefix=10.5555&page=0&pageSize=2"),
         (6, "url_ver=Z39.88-2004&rft_id=info:doi/10.5555/ONE&id=doi%3A10.5555%2FONE"),
         (7, "10.5555,10.70000,not-a-prefix"),
-        (8, "URL=*example*&limit=10&page=0"),
+        (8, "limit=10&cursor=x&query=y"),
         (9, "prefix=10.70000&state=registered&limit=10&cursor=x"),
         (10, "limit=1&at=2026-01-01T00:00:00Z"),
         (11, "format=csl-json"),

@@ -108,7 +108,7 @@ impl ServiceFixture {
         fs::copy(TENDOT, &fixture.program).unwrap();
         dir.write_certificate(&["localhost"]);
         dir.write("signing.pem", handle_net_file("admpriv.bin"));
-        let settings = "[http]\naddress = \"127.0.0.1:0\"\n[https]\naddress = \"127.0.0.1:0\"\n\
+        let settings = "[http]\naddress = \"127.0.0.1:0\"\ntrust_loopback = true\n[https]\naddress = \"127.0.0.1:0\"\n\
                         [native]\naddress = \"off\"\n\
                         [signing]\nprefixes = [\"10.70000\"]\nsigner = \"300:0.NA/10.70000\"\n";
         dir.write("tendot.toml", settings);
