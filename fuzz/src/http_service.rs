@@ -140,6 +140,7 @@ async fn create_records(registry: &Registry) {
         name: Handle::from(name),
         values,
         overwrite: false,
+        keep_secrets: false,
         uuid_bytes: None,
         force: false,
     };
