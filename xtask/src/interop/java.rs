@@ -71,6 +71,20 @@ pub(crate) fn secret_key_login(server: &str, identity: &str, secret: &str) -> Re
     Ok(output.lines().any(|line| line == "accepted"))
 }
 
+/// Loads a JSON dump into the database of the Handle.Net server in this directory.
+pub(crate) fn load_dump(dump: &Path, server: &Path) -> Result<()> {
+    let (sh, class_path) = (shell()?, class_path("server")?);
+    let tool = "net.handle.apps.tools.LoadHandlesIntoStorageFromJson";
+    Ok(cmd!(sh, "java -cp {class_path} {tool} -f {dump} -h {server}").ignore_stdout().run()?)
+}
+
+/// Writes the database of the Handle.Net server in this directory as a JSON dump.
+pub(crate) fn write_dump(server: &Path, dump: &Path) -> Result<()> {
+    let (sh, class_path) = (shell()?, class_path("server")?);
+    let tool = "net.handle.apps.tools.StorageToJson";
+    Ok(cmd!(sh, "java -Dfile.encoding=UTF-8 -cp {class_path} {tool} {server} {dump}").ignore_stdout().run()?)
+}
+
 /// Downloads and compiles the peers, so that nothing has to be installed later.
 pub(crate) fn prepare() -> Result<()> {
     ["server", "client"].into_iter().try_for_each(|which| class_path(which).map(drop))

@@ -1,5 +1,6 @@
 //! Interoperability: the same requests to Tendot and to the Handle.Net server, with both clients; the responses must be equal.
 
+mod dumps;
 pub(crate) mod java;
 mod requests;
 mod signed;
@@ -351,6 +352,7 @@ fn test_own_client(
     thread::scope(|scope| {
         let workers = [(); RESOLVE_WORKERS].map(|()| scope.spawn(worker));
         signed::test_signed_records(&programs.tendot, &dir.join("signed"))?;
+        dumps::test_dumps(&programs.tendot, &dir.join("dumps"), records)?;
         resolve_over_https(&programs.tendot, dir)?;
         administer(&programs.admin_example, &dir.join("java/resolver/bootstrap_handles"))?;
         administer_by_command(&programs.tendot, dir, handle_net)?;
