@@ -26,6 +26,9 @@ pub(super) fn test_dumps(tendot: &Path, dir: &Path, records: &Path) -> Result<()
     cmd!(sh, "{tendot} import --format handle-net {written} --data {theirs}").run()?;
     let [sent, returned] = [&ours, &theirs].map(|data| cmd!(sh, "{tendot} export --data {data}").read());
     let (sent, returned) = (sent?, returned?);
-    ensure!(!sent.is_empty() && sent == returned, "Handle.Net's tools changed the records:\n{sent}\n{returned}");
+    ensure!(
+        !sent.is_empty() && sent == returned,
+        "Handle.Net's tools changed the records:\n{sent}\n{returned}"
+    );
     Ok(())
 }

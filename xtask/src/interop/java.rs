@@ -82,7 +82,9 @@ pub(crate) fn load_dump(dump: &Path, server: &Path) -> Result<()> {
 pub(crate) fn write_dump(server: &Path, dump: &Path) -> Result<()> {
     let (sh, class_path) = (shell()?, class_path("server")?);
     let tool = "net.handle.apps.tools.StorageToJson";
-    Ok(cmd!(sh, "java -Dfile.encoding=UTF-8 -cp {class_path} {tool} {server} {dump}").ignore_stdout().run()?)
+    Ok(cmd!(sh, "java -Dfile.encoding=UTF-8 -cp {class_path} {tool} {server} {dump}")
+        .ignore_stdout()
+        .run()?)
 }
 
 /// Downloads and compiles the peers, so that nothing has to be installed later.

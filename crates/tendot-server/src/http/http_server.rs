@@ -1,7 +1,7 @@
 //! `HttpServer`: shared state and settings.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use crate::http::middleware::metrics::HttpMetrics;
 use crate::http::middleware::rate_limit::{HttpRateLimiter, HttpRateLimits};
 use crate::http::middleware::request_id::RequestIdGenerator;
 use crate::http::middleware::response_cache::HttpResponseCache;
+use crate::http::pages::ServiceIdentity;
 use crate::http::request::body::BodyReader;
 use crate::http::resolve::locations::country::CountryDatabase;
 use crate::http::resolve::resolver::RecordResolver;
@@ -54,6 +55,8 @@ pub struct HttpServer {
     /// Networks, beside loopback, that may read `/metrics`.
     pub(super) metrics_allow: Vec<IpNet>,
     pub(super) logs_requests: bool,
+    /// API reference with the name of the operator, rendered at the first request.
+    pub(super) docs_page: OnceLock<Bytes>,
     /// Server for native messages inside HTTP.
     pub(super) native_server: Option<Arc<NativeServer>>,
     /// Limits concurrent lists.
@@ -85,6 +88,7 @@ impl HttpServer {
             external_metrics: Arc::default(),
             metrics_allow: Vec::new(),
             logs_requests: false,
+            docs_page: OnceLock::new(),
             native_server: None,
             list_permits: Semaphore::new(MAX_CONCURRENT_LISTS),
             subscribers: Subscribers::new(),
@@ -163,6 +167,13 @@ impl HttpServer {
     #[must_use]
     pub fn country_header(mut self, name: HeaderName) -> Self {
         self.resolver.country_sources.header = Some(name);
+        self
+    }
+
+    /// Sets the operator and the resolvers that pages name. Default: Tendot, doi.org and hdl.handle.net.
+    #[must_use]
+    pub fn identity(mut self, identity: ServiceIdentity) -> Self {
+        self.resolver.identity = identity;
         self
     }
 

@@ -27,6 +27,7 @@ pub(crate) use middleware::access_log::LogSafe;
 pub use middleware::client_address::{ForwardedBy, ProxyTrust};
 pub use middleware::rate_limit::HttpRateLimits;
 pub(crate) use middleware::rate_limit::too_many_requests;
+pub use pages::ServiceIdentity;
 pub use resolve::locations::country::{CountryDatabase, CountryDatabaseError};
 pub use resolve::trace::{ResolutionTrace, TraceOutcome, TraceStep};
 pub use resolve::upstream::UpstreamClient;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::value::{
     BufferSize, CacheSize, DirectoryCodes, KeyReference, LogFormat, LoopbackTrust, MemorySize, NameLength,
-    PrefixList, RetentionDays, SettingValue, StoreSetting, TomlKind, UpstreamSetting, ValidityDays,
+    PrefixList, RetentionDays, ServiceUrl, SettingValue, StoreSetting, TomlKind, UpstreamSetting,
+    ValidityDays,
 };
 use super::{ConfigError, RawSetting, SettingOrigin, redact};
 use ipnet::IpNet;
@@ -104,6 +105,14 @@ settings! {
         "MaxMind DB file with the countries of client addresses, for `country` locations; reloaded when it changes.";
     country_header: Option<HeaderName> = "http.country_header", "",
         "Header in which trusted proxies send the country of the client (ISO 3166-1 alpha-2), such as `CF-IPCountry`.";
+    public_url: ServiceUrl = "http.public_url", "",
+        "URL of this service, such as `https://id.example.org`, if its names resolve there and not at doi.org: pages show it as the URL of a name.";
+    resolver_url: ServiceUrl = "http.resolver_url", "",
+        "Resolver of names of other services that pages link. Empty: `https://doi.org` for DOIs, `https://hdl.handle.net` for other handles.";
+    operator_name: String = "http.operator_name", "Tendot",
+        "Name in the header, title and footer of pages.";
+    operator_logo: Option<PathBuf> = "http.operator_logo", "",
+        "Logo in the header and icon of pages: an SVG or PNG file.";
     location_parameters: Vec<String> = "http.location_parameters", "",
         "Query parameters that prefer a location attribute of the same name, as `locatt=NAME:VALUE` does.";
     metrics_allow: Vec<IpNet> = "http.metrics_allow", "",

@@ -85,6 +85,26 @@ impl SettingValue for Option<HeaderName> {
     }
 }
 
+/// URL of a service, without a slash at the end; `None` if it is not set.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct ServiceUrl(pub(crate) Option<Box<str>>);
+
+impl SettingValue for ServiceUrl {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Ok(Self(None));
+        }
+        let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/[]%".contains(c);
+        match rest.map(|rest| rest.trim_end_matches('/')) {
+            Some(rest) if !rest.is_empty() && !rest.starts_with('/') && rest.chars().all(is_plain) => {
+                Ok(Self(Some(text.trim_end_matches('/').into())))
+            }
+            _ => Err("expected a URL such as `https://id.example.org`".to_owned()),
+        }
+    }
+}
+
 impl SettingValue for Vec<String> {
     const KIND: TomlKind = TomlKind::Array;
 

@@ -2,11 +2,14 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tendot_registry::{Registry, RegistrySettings, ServiceHandle};
-use tendot_server::http::{self, CountryDatabase, HttpListener, HttpServer, ServerCertificate};
+use tendot_server::http::{
+    self, CountryDatabase, HttpListener, HttpServer, ServerCertificate, ServiceIdentity,
+};
 use tendot_server::native::{self, NativeServer, NativeSockets, OwnSite, SitePeerClient};
 use tendot_server::{Maintenance, ResolutionCounter};
 use tendot_store::AnyStore;
@@ -199,6 +202,7 @@ fn build_http_server(
         http =
             http.require_signed_upstream(settings.trust_upstream_signed).upstream(upstream, settings.cache());
     }
+    http = http.identity(service_identity(settings)?);
     if let Some(header) = settings.country_header.clone() {
         http = http.country_header(header);
     }
@@ -215,6 +219,27 @@ fn build_http_server(
         });
     }
     Ok(http)
+}
+
+/// Operator and resolvers on pages.
+fn service_identity(settings: &ServerSettings) -> Result<ServiceIdentity, CliError> {
+    let media_type = |path: &Path| match path.extension().and_then(|extension| extension.to_str()) {
+        Some("svg") => Ok("image/svg+xml"),
+        Some("png") => Ok("image/png"),
+        _ => Err(CliError::new(format!(
+            "`http.operator_logo`: `{}` is not an .svg or .png file",
+            path.display()
+        ))),
+    };
+    let logo = settings.operator_logo.as_deref();
+    let logo = logo.map(|path| Ok::<_, CliError>((media_type(path)?, read_small_file(path)?.into())));
+    Ok(ServiceIdentity {
+        name: settings.operator_name.as_str().into(),
+        logo: logo.transpose()?,
+        public_url: settings.public_url.0.clone(),
+        resolver_url: settings.resolver_url.0.clone(),
+        ..ServiceIdentity::default()
+    })
 }
 
 /// Site of this server; without the native protocol only if it is one of several servers of a site.

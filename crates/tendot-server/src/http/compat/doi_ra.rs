@@ -15,7 +15,6 @@ use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::request::{name_path, percent};
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
-use crate::http::resolve::requested_name::RequestedName;
 use crate::http::resolve::resolver::RecordResolver;
 use crate::http::resolve::upstream::UpstreamError;
 use crate::http::response::errors::{
@@ -120,8 +119,7 @@ impl RecordResolver {
                     RecordLookupError::UpstreamUnavailable(error)
                         if matches!(*error, UpstreamError::TooManyQueries) =>
                     {
-                        let name = &RequestedName::new(name);
-                        return Err(Box::new(problem_for_upstream(name, &error, self.upstream_name())));
+                        return Err(Box::new(problem_for_upstream(&error, self.upstream_name())));
                     }
                     error => match error.error() {
                         Some(Error::NotFound) => return Ok(Err("DOI does not exist")),

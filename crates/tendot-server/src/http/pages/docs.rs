@@ -1,6 +1,6 @@
 //! API reference page (`/docs`).
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use askama::Template;
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{Operation, ParameterIn};
 
+use crate::http::pages::ServiceIdentity;
 use crate::http::pages::code_spans::CodeSpans;
 use crate::http::response::caching;
 use crate::http::response::reply::{HTML, PAGE_SECURITY_HEADERS, Reply, reply};
@@ -18,7 +19,8 @@ use crate::http::routing::routes::APIS;
 
 #[derive(Template)]
 #[template(path = "docs.html")]
-struct DocsPage {
+struct DocsPage<'a> {
+    site: &'a ServiceIdentity,
     description: CodeSpans,
     groups: Vec<OperationGroup>,
     common_responses: Vec<(String, CodeSpans)>,
@@ -47,8 +49,6 @@ struct OperationEntry {
     samples: Vec<String>,
 }
 
-static RENDERED_PAGE: LazyLock<Bytes> = LazyLock::new(|| build_page().render().unwrap_or_default().into());
-
 /// OpenAPI spec of `/docs`.
 pub(crate) fn describe() -> PathSpec {
     let summary = "Get this API reference";
@@ -58,14 +58,15 @@ pub(crate) fn describe() -> PathSpec {
 }
 
 /// Handles `GET /docs`.
-pub(crate) fn get_docs(request: &HeaderMap) -> Reply {
-    let mut response = reply(StatusCode::OK, HTML, RENDERED_PAGE.clone());
+pub(crate) fn get_docs(request: &HeaderMap, site: &ServiceIdentity, cache: &OnceLock<Bytes>) -> Reply {
+    let page = cache.get_or_init(|| build_page(site).render().unwrap_or_default().into());
+    let mut response = reply(StatusCode::OK, HTML, page.clone());
     response.headers_mut().extend(PAGE_SECURITY_HEADERS);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
-    caching::add_etag(response, &RENDERED_PAGE, request)
+    caching::add_etag(response, page, request)
 }
 
-fn build_page() -> DocsPage {
+fn build_page(site: &ServiceIdentity) -> DocsPage<'_> {
     let groups = DOCUMENT.tags.iter().flatten().map(|tag| OperationGroup {
         name: tag.name.clone(),
         description: CodeSpans::new(tag.description.as_deref().unwrap_or_default()),
@@ -78,6 +79,7 @@ fn build_page() -> DocsPage {
         Some(((*status).to_owned(), CodeSpans::new(&*response.description)))
     });
     DocsPage {
+        site,
         description: CodeSpans::new(DOCUMENT.info.description.as_deref().unwrap_or_default()),
         groups: groups.collect(),
         common_responses: common_responses.collect(),

@@ -9,7 +9,7 @@ use tendot_store::{EditKind, HistoryOrder};
 use crate::clock::{format_millis, unix_millis};
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
 use crate::http::pages::values::{ValueRow, format_timestamp};
-use crate::http::pages::{render, syntax_error_page};
+use crate::http::pages::{ServiceIdentity, render, syntax_error_page};
 use crate::http::request::name_path;
 use crate::http::request::percent::RequestSyntaxError;
 use crate::http::request::query::number;
@@ -26,7 +26,8 @@ const MAX_FIELD_CHARS: usize = 200;
 
 #[derive(Template)]
 #[template(path = "history.html")]
-struct HistoryPage {
+struct HistoryPage<'a> {
+    site: &'a ServiceIdentity,
     title: String,
     name: String,
     items: Vec<HistoryRow>,
@@ -88,7 +89,7 @@ impl RecordResolver {
                 let is_first = before == u64::MAX;
                 render(
                     StatusCode::OK,
-                    &HistoryPage::new(name.as_str(), &history.items, history.next, is_first),
+                    &HistoryPage::new(&self.identity, name.as_str(), &history.items, history.next, is_first),
                 )
             }
             Err(error) => self.lookup_failed(name, &RecordLookupError::Local(error), head, context).await,
@@ -96,8 +97,14 @@ impl RecordResolver {
     }
 }
 
-impl HistoryPage {
-    fn new(name: &str, changes: &[HistoryEvent], next: Option<u64>, is_first: bool) -> Self {
+impl<'a> HistoryPage<'a> {
+    fn new(
+        site: &'a ServiceIdentity,
+        name: &str,
+        changes: &[HistoryEvent],
+        next: Option<u64>,
+        is_first: bool,
+    ) -> Self {
         let mut page_budget = PageBudget::new();
         let items: Vec<HistoryRow> = changes
             .iter()
@@ -106,6 +113,7 @@ impl HistoryPage {
         let is_incomplete = items.len() < changes.len();
         let next_before = if is_incomplete { items.last().map(|last| last.sequence) } else { next };
         Self {
+            site,
             title: escape_invisible(&truncate_chars(name, 80)),
             name: escape_invisible(name),
             items,

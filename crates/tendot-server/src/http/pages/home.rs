@@ -6,7 +6,7 @@ use utoipa::openapi::{HttpMethod, ObjectBuilder, RefOr, Required, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::HttpServer;
-use crate::http::pages::render;
+use crate::http::pages::{ServiceIdentity, render};
 use crate::http::resolve::spec;
 use crate::http::response::reply::Reply;
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
@@ -16,7 +16,8 @@ const MAX_COUNTED_PREFIXES: usize = 1_000;
 
 #[derive(Template)]
 #[template(path = "home.html")]
-struct HomePage {
+struct HomePage<'a> {
+    site: &'a ServiceIdentity,
     /// Numbers of names and prefixes, each with its label.
     totals: Vec<(String, &'static str)>,
 }
@@ -33,7 +34,7 @@ impl HttpServer {
             let number = if homed > MAX_COUNTED_PREFIXES { format!("more than {number}") } else { number };
             totals.push((number, if homed == 1 { "prefix" } else { "prefixes" }));
         }
-        render(StatusCode::OK, &HomePage { totals })
+        render(StatusCode::OK, &HomePage { site: &self.resolver.identity, totals })
     }
 }
 

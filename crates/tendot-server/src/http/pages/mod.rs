@@ -5,6 +5,7 @@ mod code_spans;
 mod docs;
 mod history;
 mod home;
+mod identity;
 mod page_budget;
 mod problem;
 mod record;
@@ -29,6 +30,7 @@ use crate::http::routing::endpoint::{Access, Api, Endpoint, Handler, Operation};
 use crate::http::routing::openapi;
 use static_files::static_file;
 
+pub use identity::ServiceIdentity;
 pub(crate) use problem::{
     alias_loop, invalid_name, no_identifier, no_name_in_text, prefix_inactive, syntax_error_page,
 };
@@ -48,7 +50,10 @@ pub(crate) static API: Api = Api {
         Endpoint::new(
             &["/docs"],
             docs::describe,
-            &[page(|_, call| Box::pin(ready(docs::get_docs(call.head.headers))))],
+            &[page(|server, call| {
+                let page = docs::get_docs(call.head.headers, call.head.identity, &server.docs_page);
+                Box::pin(ready(page))
+            })],
         ),
         Endpoint::new(
             &["/"],
@@ -73,13 +78,13 @@ pub(crate) static API: Api = Api {
         Endpoint::new(
             &["/favicon.ico", "/favicon.svg"],
             static_files::describe_favicon,
-            &[page(|_, _| Box::pin(ready(static_file("image/svg+xml", static_files::FAVICON))))],
+            &[page(|_, call| Box::pin(ready(static_files::get_icon(call.head.identity))))],
         ),
         Endpoint::new(
             &["/static/style.css"],
             static_files::describe_stylesheet,
             &[page(|_, _| {
-                let stylesheet = static_files::STYLESHEET.as_bytes();
+                let stylesheet = Bytes::from_static(static_files::STYLESHEET.as_bytes());
                 Box::pin(ready(static_file("text/css;charset=utf-8", stylesheet)))
             })],
         ),

@@ -8,7 +8,7 @@ use tendot_registry::Error;
 use crate::http::pages::code_spans::CodeSpans;
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
 use crate::http::pages::registration::RegistrationCard;
-use crate::http::pages::{render, vary_by_accept};
+use crate::http::pages::{ServiceIdentity, render, vary_by_accept};
 use crate::http::request::accept;
 use crate::http::request::name_path;
 use crate::http::request::percent::RequestSyntaxError;
@@ -26,7 +26,8 @@ use crate::http::response::{caching, codes};
 /// Error page.
 #[derive(Template)]
 #[template(path = "problem.html")]
-struct ProblemPage {
+struct ProblemPage<'a> {
+    site: &'a ServiceIdentity,
     status: u16,
     title: Cow<'static, str>,
     detail: CodeSpans,
@@ -54,11 +55,14 @@ struct SuggestionRow {
     reason: &'static str,
 }
 
-impl ProblemPage {
-    fn new(problem: &Problem<'_>) -> Self {
+impl<'a> ProblemPage<'a> {
+    fn new(problem: &Problem<'_>, site: &'a ServiceIdentity) -> Self {
         let mut page_budget = PageBudget::new();
         let uris = problem.look_alike_uris();
+        let public_url =
+            problem.links_resolver.then(|| site.resolver_url(&RequestedName::parse(problem.name)));
         Self {
+            site,
             status: problem.status.as_u16(),
             title: problem.title.clone(),
             detail: CodeSpans::new(page_budget.line(&problem.detail)),
@@ -79,7 +83,7 @@ impl ProblemPage {
                     Some(SuggestionRow { path, name, uri, reason: suggestion.reason })
                 })
                 .collect(),
-            public_url: problem.public_url.as_deref().and_then(|url| page_budget.url(url)),
+            public_url: public_url.flatten().and_then(|url| page_budget.url(&url)),
             excerpt: problem.excerpt.map(|(before, error, after)| {
                 let skipped = before.chars().count().saturating_sub(60);
                 let start: String = before.chars().skip(skipped).collect();
@@ -107,7 +111,7 @@ impl Problem<'_> {
         vary_by_accept(if accept::prefers_json(request.headers) {
             self.json_reply()
         } else {
-            self.with_retry_after(render(self.status, &ProblemPage::new(self)))
+            self.with_retry_after(render(self.status, &ProblemPage::new(self, request.identity)))
         })
     }
 }
@@ -127,7 +131,7 @@ impl RecordResolver {
                 problem_for_upstream_lookup(name, error, self.upstream_name())
             }
             RecordLookupError::UpstreamUnavailable(error) => {
-                problem_for_upstream(name, error, self.upstream_name())
+                problem_for_upstream(error, self.upstream_name())
             }
         };
         problem.name = name.as_str();
@@ -159,7 +163,7 @@ impl RecordResolver {
 
 /// Problem for a name that the upstream resolver has not found either.
 fn problem_for_upstream_lookup(name: &RequestedName<'_>, error: &Error, upstream: &str) -> Problem<'static> {
-    let mut problem = Problem { public_url: name.public_url(), ..problem_for_lookup(name, error) };
+    let mut problem = Problem { links_resolver: true, ..problem_for_lookup(name, error) };
     problem.reasons.retain(|reason| *reason != NO_UPSTREAM_REASON);
     let result = match problem.code {
         codes::NOT_FOUND => "has no record of it",
@@ -225,7 +229,7 @@ mod tests {
             let problem = problem_for_upstream_lookup(&name, &error, "https://doi.org");
             assert_eq!((problem.code, &*problem.reasons), (codes::NOT_RESPONSIBLE, reasons));
             assert!(problem.detail.ends_with("https://doi.org cannot locate it."), "{}", problem.detail);
-            assert!(problem.public_url.is_some());
+            assert!(problem.links_resolver);
         }
     }
 }

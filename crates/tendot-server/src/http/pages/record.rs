@@ -9,8 +9,8 @@ use tendot_proto::HandleValue;
 use crate::http::pages::home::format_thousands;
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
 use crate::http::pages::registration::{RegistrationCard, RegistrationDetails};
-use crate::http::pages::render;
 use crate::http::pages::values::ValueRow;
+use crate::http::pages::{ServiceIdentity, render};
 use crate::http::request::name_path;
 use crate::http::resolve::lookup::{FoundRecord, LookupContext};
 use crate::http::resolve::redirect::RedirectOutcome;
@@ -28,7 +28,8 @@ const MAX_COUNTED_NAMES: usize = 10_000;
 
 #[derive(Template)]
 #[template(path = "record.html")]
-struct RecordPage {
+struct RecordPage<'a> {
+    site: &'a ServiceIdentity,
     title: String,
     name: String,
     kind: &'static str,
@@ -104,7 +105,8 @@ impl RecordResolver {
         };
         let is_local = record.provenance.is_none();
         let details = if is_local { self.registration_details(name.as_str()).await } else { None };
-        let mut page = RecordPage::new(name, &record.values, outcome, prefix, origin, details.as_ref());
+        let mut page =
+            RecordPage::new(&self.identity, name, &record.values, outcome, prefix, origin, details.as_ref());
         let mut page_budget = PageBudget::new();
         page.aliases =
             aliases.iter().map(|alias| (name_path::format(alias), page_budget.line(alias))).collect();
@@ -136,8 +138,9 @@ impl RecordResolver {
     }
 }
 
-impl RecordPage {
+impl<'a> RecordPage<'a> {
     fn new(
+        site: &'a ServiceIdentity,
         name: &RequestedName<'_>,
         values: &[HandleValue<'_>],
         outcome: &RedirectOutcome,
@@ -155,13 +158,14 @@ impl RecordPage {
         };
         let target = RecordTarget::from_outcome(outcome, &mut page_budget);
         let registration = details.map(|details| RegistrationCard::new(details, &mut page_budget));
-        let forms = written_forms(name, &name_kind, &mut page_budget);
+        let forms = written_forms(site, name, &name_kind, origin.is_none(), &mut page_budget);
         let shown = ValueRow::shown(values);
         let rows: Vec<ValueRow> = shown
             .iter()
             .map_while(|value| page_budget.has_room().then(|| ValueRow::of(value, &mut page_budget)))
             .collect();
         Self {
+            site,
             title: escape_invisible(&truncate_chars(name.as_str(), 80)),
             name: escape_invisible(name.as_str()),
             kind,
@@ -209,17 +213,25 @@ impl RecordTarget {
 
 /// Written forms of a name, with their labels; equal forms share a row.
 fn written_forms(
+    site: &ServiceIdentity,
     name: &RequestedName<'_>,
     kind: &NameKind<'_>,
+    is_local: bool,
     page_budget: &mut PageBudget,
 ) -> Vec<(String, String)> {
+    // doi.org does not resolve the names of a service with a resolver of its own.
+    let own_url = if is_local { site.public_url(name.as_str()) } else { None };
+    let own_url = own_url.filter(|_| !matches!(kind, NameKind::Prefix(_) | NameKind::Empty));
     let written: Vec<(&str, String)> = match kind {
-        NameKind::Doi(identifier) => WRITTEN_FORMS
-            .iter()
-            .filter_map(|(form, label)| Some((*label, identifier.format(*form)?.to_string())))
-            .collect(),
+        NameKind::Doi(identifier) => {
+            let is_true = |form: &OutputForm| own_url.is_none() || !DOI_ORG_FORMS.contains(form);
+            let forms = WRITTEN_FORMS.iter().filter(|(form, _)| is_true(form));
+            let forms =
+                forms.filter_map(|(form, label)| Some((*label, identifier.format(*form)?.to_string())));
+            own_url.map(|url| ("URL", url)).into_iter().chain(forms).collect()
+        }
         _ => {
-            let url = name.public_url().map(|url| ("URL", url));
+            let url = own_url.or_else(|| site.resolver_url(name)).map(|url| ("URL", url));
             let label = if matches!(kind, NameKind::Prefix(_)) { "Prefix" } else { "Handle" };
             url.into_iter().chain([(label, name.as_str().to_owned())]).collect()
         }
@@ -234,6 +246,10 @@ fn written_forms(
     }
     forms
 }
+
+/// Forms with the address of doi.org.
+const DOI_ORG_FORMS: [OutputForm; 4] =
+    [OutputForm::Url, OutputForm::UrlMinimal, OutputForm::UrlFull, OutputForm::Html];
 
 const WRITTEN_FORMS: [(OutputForm, &str); 13] = [
     (OutputForm::Url, "URL"),

@@ -7,6 +7,7 @@ use http::StatusCode;
 use http::header::{self, HeaderValue};
 
 use crate::http::HttpServer;
+use crate::http::pages::ServiceIdentity;
 use crate::http::response::reply::{Reply, TEXT, reply};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec};
 
@@ -53,8 +54,16 @@ pub(crate) fn describe_stylesheet() -> PathSpec {
     PathSpec::readable(OperationSpec::text("Pages", "Get the stylesheet", "Stylesheet", "text/css"))
 }
 
-pub(crate) fn static_file(media_type: &'static str, body: &'static [u8]) -> Reply {
-    let mut response = reply(StatusCode::OK, HeaderValue::from_static(media_type), Bytes::from_static(body));
+/// Icon of the pages: the logo of the operator, or that of Tendot.
+pub(crate) fn get_icon(site: &ServiceIdentity) -> Reply {
+    match &site.logo {
+        Some((media_type, image)) => static_file(media_type, image.clone()),
+        None => static_file("image/svg+xml", Bytes::from_static(FAVICON)),
+    }
+}
+
+pub(crate) fn static_file(media_type: &'static str, body: Bytes) -> Reply {
+    let mut response = reply(StatusCode::OK, HeaderValue::from_static(media_type), body);
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=86400"));
     response
 }

@@ -5,7 +5,7 @@ use http::StatusCode;
 
 use crate::http::pages::code_spans::CodeSpans;
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
-use crate::http::pages::{render, vary_by_accept};
+use crate::http::pages::{ServiceIdentity, render, vary_by_accept};
 use crate::http::request::name_path;
 use crate::http::resolve::trace::{ResolutionTrace, TraceOutcome};
 use crate::http::response::reply::Reply;
@@ -13,7 +13,8 @@ use crate::http::response::reply::Reply;
 /// Page of a resolution trace.
 #[derive(Template)]
 #[template(path = "trace.html")]
-struct TracePage {
+struct TracePage<'a> {
+    site: &'a ServiceIdentity,
     title: String,
     name: String,
     resolves: bool,
@@ -42,7 +43,7 @@ struct LocationRow {
 }
 
 /// Renders the page of a trace.
-pub(crate) fn trace_page(trace: &ResolutionTrace) -> Reply {
+pub(crate) fn trace_page(trace: &ResolutionTrace, site: &ServiceIdentity) -> Reply {
     let mut page_budget = PageBudget::new();
     let mut steps = Vec::new();
     for step in &trace.steps {
@@ -80,6 +81,7 @@ pub(crate) fn trace_page(trace: &ResolutionTrace) -> Reply {
     vary_by_accept(render(
         StatusCode::OK,
         &TracePage {
+            site,
             title: escape_invisible(&truncate_chars(&trace.name, 80)),
             name: escape_invisible(&trace.name),
             resolves: trace.outcome == TraceOutcome::Resolves,

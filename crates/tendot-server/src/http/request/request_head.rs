@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use http::{HeaderMap, Version, header};
 
 use crate::http::authentication::AuthenticationCell;
+use crate::http::pages::ServiceIdentity;
 use crate::http::request::query::QueryParams;
 
 /// Head of a request: query, headers, HTTP version and client facts.
@@ -27,6 +28,8 @@ pub(crate) struct RequestHead<'a> {
     pub(crate) certificate: Option<&'a [u8]>,
     /// Result of the authentication, once it is known.
     pub(crate) authentication: &'a AuthenticationCell,
+    /// Operator and resolver, for pages.
+    pub(crate) identity: &'a ServiceIdentity,
     /// Time of the request.
     pub(crate) now: SystemTime,
 }

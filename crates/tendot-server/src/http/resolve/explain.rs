@@ -108,7 +108,7 @@ impl RecordResolver {
         context: &mut LookupContext<'_>,
     ) {
         let is_found = trace.explain_name(name)
-            && trace.explain_responsibility(name, outcome.err(), self.upstream_name())
+            && trace.explain_responsibility(name, outcome.err(), self)
             && self.explain_record(trace, name, outcome.err(), context).await;
         if is_found && let Ok(outcome) = outcome {
             trace.add_values();
@@ -192,8 +192,9 @@ impl ResolutionTrace {
         &mut self,
         name: &RequestedName<'_>,
         error: Option<&RecordLookupError>,
-        upstream: &str,
+        resolver: &RecordResolver,
     ) -> bool {
+        let upstream = resolver.upstream_name();
         let prefix = name.as_str().split('/').next().unwrap_or_default();
         match error {
             Some(RecordLookupError::Local(Error::Name(error))) => {
@@ -201,7 +202,7 @@ impl ResolutionTrace {
             }
             Some(RecordLookupError::Local(error @ Error::NotResponsible { .. })) => {
                 let mut hint = "home the prefix or import its records".to_owned();
-                if let Some(url) = name.public_url() {
+                if let Some(url) = resolver.identity.resolver_url(name) {
                     hint += &format!("; public resolver: {url}");
                 }
                 self.add_failure("prefix", error.to_string(), hint);

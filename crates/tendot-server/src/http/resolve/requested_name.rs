@@ -65,15 +65,6 @@ impl<'a> RequestedName<'a> {
     pub(crate) fn kind(&self) -> NameKind<'_> {
         NameKind::classify(&self.text)
     }
-
-    /// URL of the name at the public resolver.
-    pub(crate) fn public_url(&self) -> Option<String> {
-        match self.kind() {
-            NameKind::Doi(identifier) => identifier.format(OutputForm::Url).map(|url| url.to_string()),
-            NameKind::Handle => Some(format!("https://hdl.handle.net{}", self.path())),
-            NameKind::Prefix(_) | NameKind::Empty => None,
-        }
-    }
 }
 
 /// Kind of a name: DOI, other handle, prefix alone, or empty.

@@ -8,6 +8,7 @@ use tendot_registry::Registry;
 
 use crate::http::middleware::metrics::HttpMetrics;
 use crate::http::middleware::response_cache::HttpResponseCache;
+use crate::http::pages::ServiceIdentity;
 use crate::http::resolve::locations::country::CountrySources;
 use crate::http::resolve::lookup::{FoundRecord, RecordLookupError};
 use crate::http::resolve::requested_name::RequestedName;
@@ -31,6 +32,8 @@ pub(crate) struct RecordResolver {
     pub(crate) country_sources: CountrySources,
     /// Query parameters that prefer a location attribute of the same name.
     pub(crate) location_parameters: Vec<Box<str>>,
+    /// Operator and resolver, for pages.
+    pub(crate) identity: ServiceIdentity,
     /// Resolution statistics.
     pub(crate) resolution_counter: Option<Arc<ResolutionCounter>>,
 }
@@ -48,6 +51,7 @@ impl RecordResolver {
             response_cache,
             country_sources: CountrySources::default(),
             location_parameters: Vec::new(),
+            identity: ServiceIdentity::default(),
             resolution_counter: None,
         }
     }

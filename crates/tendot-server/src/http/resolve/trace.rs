@@ -178,6 +178,7 @@ impl HttpServer {
             accepts_credentials: false,
             certificate: None,
             authentication: &AuthenticationCell::default(),
+            identity: &self.resolver.identity,
             now: SystemTime::now(),
         };
         let (name, parameters) = (
@@ -197,7 +198,7 @@ impl RecordResolver {
         let trace = self.trace_name(request, context).await;
         let is_json = request.parameters.get("explain") == Some("json");
         if !is_json && !accept::prefers_json(request.head.headers) {
-            return pages::trace_page(&trace);
+            return pages::trace_page(&trace, &self.identity);
         }
         match serde_json::to_vec_pretty(&trace) {
             Ok(json) => pages::vary_by_accept(reply(StatusCode::OK, JSON, json)),

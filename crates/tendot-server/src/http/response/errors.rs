@@ -387,14 +387,14 @@ pub(crate) fn problem_for_lookup(name: &RequestedName<'_>, error: &Error) -> Pro
         (Error::NotResponsible { .. }, NameKind::Doi(DoiOrShortDoi::ShortDoi(_))) => {
             let detail = "A shortDOI is an alias of a DOI. Only the DOI Foundation's resolver knows it.";
             let problem = problem(StatusCode::NOT_FOUND, codes::SHORT_DOI, detail);
-            Problem { public_url: name.public_url(), ..*problem.title("shortDOI not available here") }
+            Problem { links_resolver: true, ..*problem.title("shortDOI not available here") }
         }
         (Error::NotResponsible { .. }, _) => Problem {
             reasons: vec![NO_UPSTREAM_REASON, "The prefix may be misspelled."],
-            public_url: name.public_url(),
+            links_resolver: true,
             ..*problem_for_error(error)
         },
-        (Error::OtherServer, _) => Problem { public_url: name.public_url(), ..*problem_for_error(error) },
+        (Error::OtherServer, _) => Problem { links_resolver: true, ..*problem_for_error(error) },
         (Error::NotFound, _) if text.ends_with('/') && text.matches('/').count() == 1 => {
             let detail = "The suffix after the slash is empty; it may have been cut off.";
             *problem(StatusCode::NOT_FOUND, codes::EMPTY_SUFFIX, detail)
@@ -422,7 +422,7 @@ pub(crate) fn unknown_path<'a>(path: &'a str, name: &RequestedName<'_>) -> Probl
         } else {
             Vec::new()
         },
-        public_url: name.public_url().filter(|_| is_short_doi),
+        links_resolver: is_short_doi,
         ..*problem(StatusCode::NOT_FOUND, codes::UNKNOWN_ENDPOINT, detail).title("Page not found")
     }
 }
@@ -437,17 +437,13 @@ pub(crate) fn lookup_failed(name: &RequestedName<'_>, error: &Error, accepts_cre
 }
 
 /// Problem for a failed query of the upstream resolver.
-pub(crate) fn problem_for_upstream(
-    name: &RequestedName<'_>,
-    error: &UpstreamError,
-    upstream: &str,
-) -> Problem<'static> {
+pub(crate) fn problem_for_upstream(error: &UpstreamError, upstream: &str) -> Problem<'static> {
     let detail =
         format!("Another service is responsible for it, but {}. Retry later.", error.public_message());
     let problem = problem(error.status(), error.code(), detail).title("Upstream resolver failed");
     Problem {
         reasons: vec!["The name may be valid; the upstream resolver sent no usable response."],
-        public_url: name.public_url(),
+        links_resolver: true,
         ..*problem.member("upstream", upstream)
     }
 }

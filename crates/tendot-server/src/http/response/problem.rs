@@ -38,8 +38,8 @@ pub(crate) struct Problem<'a> {
     pub(crate) search_text: &'a str,
     pub(crate) reasons: Vec<&'static str>,
     pub(crate) suggestions: Vec<Suggestion>,
-    /// URL of the name at the public resolver.
-    pub(crate) public_url: Option<String>,
+    /// Whether the page links the name at the resolver of other services.
+    pub(crate) links_resolver: bool,
     /// Text of the request, split around the error.
     pub(crate) excerpt: Option<(&'a str, &'a str, &'a str)>,
     /// Registry data of a retired name.
@@ -64,7 +64,7 @@ impl Problem<'_> {
             search_text: "",
             reasons: Vec::new(),
             suggestions: Vec::new(),
-            public_url: None,
+            links_resolver: false,
             excerpt: None,
             retired: None,
         }

@@ -57,6 +57,7 @@ impl HttpServer {
             accepts_credentials: client.accepts_credentials && !is_cross_site_credential(&parts.headers),
             certificate: client.certificate.as_deref(),
             authentication: &authentication,
+            identity: &self.resolver.identity,
             now: SystemTime::now(),
         };
         if let Err(error) = encoding::check_target(&parts.uri) {

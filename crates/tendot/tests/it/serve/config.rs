@@ -33,3 +33,46 @@ fn settings_are_shown_with_their_origin() {
     let (code, _, stderr) = run(&["serve", "--http", "off", "--native", "off", "--store", "memory:"]);
     assert!(code == Some(2) && stderr.contains("all listeners are disabled"), "{stderr}");
 }
+
+/// Pages have the operator's name and logo; doi.org stands only where it resolves the name.
+#[test]
+fn pages_of_an_operator() {
+    let dir = TestDir::new();
+    dir.write("logo.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>");
+    let server = TestServer::builder(&dir)
+        .demo()
+        .set("http.operator_name=Example & Press")
+        .set("http.operator_logo=logo.svg")
+        .set("http.public_url=https://id.example.org/")
+        .set("http.resolver_url=https://resolver.example.org")
+        .start();
+    assert_eq!(server.get("/favicon.svg").text(), "<svg xmlns=\"http://www.w3.org/2000/svg\"/>");
+    for path in [
+        "/",
+        "/docs",
+        "/10.5555/DEMO?noredirect",
+        "/10.5555/DEMO?explain",
+        "/10.5555/NONE",
+        "/10.5555/DEMO?history",
+    ] {
+        let page = server.get(path).text().into_owned();
+        assert!(
+            page.contains("Example &#38; Press</title>") && page.contains(">Example &#38; Press</a>"),
+            "{page}"
+        );
+    }
+    let record = server.get("/10.5555/DEMO?noredirect").text().into_owned();
+    assert!(
+        record.contains("https://id.example.org/10.5555/DEMO") && !record.contains("doi.org"),
+        "{record}"
+    );
+    let foreign = server.get("/10.9999/x").text().into_owned();
+    assert!(
+        foreign.contains("https://resolver.example.org/10.9999/x") && !foreign.contains("doi.org"),
+        "{foreign}"
+    );
+
+    let plain = TestServer::builder(&TestDir::new()).demo().in_memory().start();
+    let record = plain.get("/10.5555/DEMO?noredirect").text().into_owned();
+    assert!(record.contains("https://doi.org/10.5555/DEMO") && record.contains("Tendot</title>"), "{record}");
+}
