@@ -1,6 +1,6 @@
 //! `tendot config` shows every setting with its origin, and unknown settings are reported with file and line.
 
-use crate::support::{TestDir, text_output};
+use crate::support::{TestDir, TestServer, text_output};
 
 #[test]
 fn settings_are_shown_with_their_origin() {
@@ -72,7 +72,8 @@ fn pages_of_an_operator() {
         "{foreign}"
     );
 
-    let plain = TestServer::builder(&TestDir::new()).demo().in_memory().start();
+    let dir = TestDir::new();
+    let plain = TestServer::builder(&dir).demo().in_memory().start();
     let record = plain.get("/10.5555/DEMO?noredirect").text().into_owned();
     assert!(record.contains("https://doi.org/10.5555/DEMO") && record.contains("Tendot</title>"), "{record}");
 }
