@@ -238,7 +238,6 @@ fn service_identity(settings: &ServerSettings) -> Result<ServiceIdentity, CliErr
         logo: logo.transpose()?,
         public_url: settings.public_url.0.clone(),
         resolver_url: settings.resolver_url.0.clone(),
-        ..ServiceIdentity::default()
     })
 }
 

@@ -224,8 +224,8 @@ fn written_forms(
     let own_url = own_url.filter(|_| !matches!(kind, NameKind::Prefix(_) | NameKind::Empty));
     let written: Vec<(&str, String)> = match kind {
         NameKind::Doi(identifier) => {
-            let is_true = |form: &OutputForm| own_url.is_none() || !DOI_ORG_FORMS.contains(form);
-            let forms = WRITTEN_FORMS.iter().filter(|(form, _)| is_true(form));
+            let omitted: &[OutputForm] = if own_url.is_some() { &DOI_ORG_FORMS } else { &[] };
+            let forms = WRITTEN_FORMS.iter().filter(|(form, _)| !omitted.contains(form));
             let forms =
                 forms.filter_map(|(form, label)| Some((*label, identifier.format(*form)?.to_string())));
             own_url.map(|url| ("URL", url)).into_iter().chain(forms).collect()
