@@ -1,4 +1,4 @@
-//! Who runs the service, and which resolver its names have, as pages show it.
+//! Operator of the service and resolver of its names, as pages show them.
 
 use bytes::Bytes;
 use tendot_names::OutputForm;
