@@ -23,6 +23,7 @@ use super::systemd::InheritedSockets;
 use super::{database_status, security_txt, systemd};
 use crate::CliError;
 use crate::config::{ServerSettings, StoreSetting};
+use crate::key::read_small_file;
 use crate::site::{PublishedEndpoints, load_combined_site, load_or_create_site};
 
 /// HTTP server, native server and maintenance task, with their sockets.
