@@ -76,7 +76,8 @@ fn split_host(address: &str) -> (&str, &str, &str) {
 
 /// URL with a suffix; `None` if that would change the host or is not plain text.
 pub(crate) fn append_suffix(address: &str, suffix: &str) -> Option<String> {
-    if suffix.contains(char::is_control) {
+    // A leading backslash would be sent as a slash, and so end the host.
+    if suffix.contains(char::is_control) || suffix.starts_with('\\') {
         return None;
     }
     let extended = sanitize(&format!("{address}{suffix}")).ok()?.into_owned();
@@ -140,7 +141,7 @@ mod tests {
         appends("https://example.org", "@evil.net", None);
         appends("https://example.org", ":81", None);
         appends("https://example.org", ":443/x", Some("https://example.org:443/x"));
-        appends("https://example.org", "\\.evil.net", Some("https://example.org/.evil.net"));
+        appends("https://example.org", "\\.evil.net", None);
         appends("https://example.org/", "\r\nX: y", None);
         appends("mailto:me@example.org", "?subject=x", None);
     }
