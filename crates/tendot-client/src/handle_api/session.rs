@@ -38,7 +38,7 @@ impl HandleApiClient {
             return Err(self.invalid_session(&opened));
         };
         let nonce = BASE64.decode(nonce.as_bytes()).map_err(|_| self.invalid_session(&opened))?;
-        let in_session = format!("Handle version=\"0\", sessionId=\"{}\"", quoted(id));
+        let in_session = session_parameters(id);
         let proof = prove(identity, &nonce)?;
         let reference = identity.reference().to_string();
         let claimed = utf8_percent_encode(&reference, SEGMENT_ENCODE_SET);
@@ -49,7 +49,8 @@ impl HandleApiClient {
             let message = answer.error.unwrap_or_else(|| format!("status {}", proven.status.as_u16()));
             return Err(HandleApiError::AuthenticationFailed { message });
         }
-        self.session_header(&in_session)
+        // A server may give the session a new id at login.
+        self.session_header(&answer.session_id.map_or(in_session, |renewed| session_parameters(&renewed)))
     }
 
     fn parse_session(&self, response: &ApiResponse) -> Result<SessionBody, HandleApiError> {
@@ -76,6 +77,11 @@ impl HandleApiClient {
         header.set_sensitive(true);
         Ok(header)
     }
+}
+
+/// Parameters of the `Handle` scheme that name a session.
+fn session_parameters(id: &str) -> String {
+    format!("Handle version=\"0\", sessionId=\"{}\"", quoted(id))
 }
 
 /// Parameters of the `Handle` scheme that prove an identity: a signature or MAC over both nonces.
