@@ -35,7 +35,8 @@ fn moved_and_deleted_data_directory() {
     fs::rename(dir.file("data"), dir.file("old")).unwrap();
     check_refused(0);
     fs::rename(dir.file("old"), dir.file("data")).unwrap();
-    assert_eq!((write(1), readiness("/readyz?write"), writable()), (201, ready, 1.0));
+    assert!(write(1) < 300);
+    assert_eq!((readiness("/readyz?write"), writable()), (ready, 1.0));
     fs::remove_dir_all(dir.file("data")).unwrap();
     check_refused(2);
     assert_eq!(server.get("/api/handles/10.5555/moved").status, 404);
