@@ -99,17 +99,16 @@ pub(crate) fn add_retry_after(headers: &mut HeaderMap) {
 /// The endpoints for operators have no CORS headers: what a browser on their network may read is not for every page in it.
 pub(crate) fn add_common_headers(headers: &mut HeaderMap, kind: RequestKind) {
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if kind == RequestKind::Operations {
-        return;
+    if kind != RequestKind::Operations {
+        const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
+        let is_challenge = headers.contains_key(header::WWW_AUTHENTICATE);
+        headers.insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            if is_challenge { EXPOSED_HEADERS_401 } else { EXPOSED_HEADERS },
+        );
     }
-    const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
-    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
-    let is_challenge = headers.contains_key(header::WWW_AUTHENTICATE);
-    headers.insert(
-        header::ACCESS_CONTROL_EXPOSE_HEADERS,
-        if is_challenge { EXPOSED_HEADERS_401 } else { EXPOSED_HEADERS },
-    );
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
 const EXPOSED_HEADERS: HeaderValue =
