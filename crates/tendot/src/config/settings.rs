@@ -100,7 +100,7 @@ settings! {
     forwarded_headers: ForwardedBy = "http.forwarded_headers", "x-forwarded",
         "Headers that trusted proxies send: `x-forwarded` (X-Forwarded-For, X-Forwarded-Proto) or `forwarded` (RFC 7239).";
     trust_loopback: LoopbackTrust = "http.trust_loopback", "auto",
-        "Trust clients on loopback: accept their credentials over plain HTTP, let them read /metrics, and exempt them from rate limits. `auto` is `true`, or `false` if `http.trusted_proxies` or `https.address` is set.";
+        "Trust clients on loopback: accept their credentials over plain HTTP, let them read /metrics, and exempt them from rate limits. `auto` is `true`, or `false` if `http.trusted_proxies`, `https.address` or `http.public_url` is set.";
     country_database: Option<PathBuf> = "http.country_database", "",
         "MaxMind DB file with the countries of client addresses, for `country` locations; reloaded when it changes.";
     country_header: Option<HeaderName> = "http.country_header", "",
@@ -430,9 +430,11 @@ impl ServerSettings {
         ProxyTrust {
             trusted_proxies: self.trusted_proxies.clone(),
             forwarded_by: self.forwarded_headers,
-            trust_loopback: self
-                .trust_loopback
-                .is_trusted(!self.trusted_proxies.is_empty() || self.https_address.is_some()),
+            trust_loopback: self.trust_loopback.is_trusted(
+                !self.trusted_proxies.is_empty()
+                    || self.https_address.is_some()
+                    || self.public_url.0.is_some(),
+            ),
         }
     }
 
