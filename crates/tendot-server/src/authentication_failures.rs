@@ -64,7 +64,6 @@ impl Default for AuthenticationFailures {
 
 impl AuthenticationFailures {
     /// Records a failed attempt to authenticate as `identity`.
-    #[expect(clippy::indexing_slicing, reason = "one entry per variant")]
     pub(crate) fn record(&self, failure: AttemptFailure, identity: &str, client: Option<IpAddr>) {
         let reason = failure.label();
         self.counter(failure).fetch_add(1, Ordering::Relaxed);
@@ -98,7 +97,6 @@ impl AuthenticationFailures {
     }
 
     /// Encodes the counters as OpenMetrics.
-    #[expect(clippy::indexing_slicing, reason = "one entry per variant")]
     fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Failed authentication attempts.";
         let mut family =

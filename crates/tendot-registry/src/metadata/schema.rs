@@ -87,9 +87,12 @@ pub(in crate::metadata) fn object(description: &str, members: Vec<SchemaMember>)
     let mut schema = Map::from_iter([
         ("type".to_owned(), json!("object")),
         ("description".to_owned(), json!(description.trim())),
-        ("properties".to_owned(), properties.into()),
         ("additionalProperties".to_owned(), json!(false)),
     ]);
+    // Nothing is written for an empty list or object.
+    if !properties.is_empty() {
+        schema.insert("properties".to_owned(), properties.into());
+    }
     if !required.is_empty() {
         schema.insert("required".to_owned(), json!(required));
     }
