@@ -423,7 +423,7 @@ mod tests {
             );
         };
         let registration = |owner: &str, updated: usize| {
-            let owned = format!(r#"{{"state":"registered"{owner},"created":0,"updated":{updated}}}"#);
+            let owned = format!(r#"@{{"state":"registered"{owner},"created":0,"updated":{updated}}}"#);
             register("10.1/x", owned);
         };
         let home = vec![Edit::Home { prefix: "10.1".into() }];
