@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
@@ -16,6 +17,9 @@ const CTRL_U: u8 = 0x15;
 const CTRL_BACKSLASH: u8 = 0x1c;
 const DELETE: u8 = 0x7f;
 
+/// How long to wait for a signal that ends the process.
+const SIGNAL_DELIVERY_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Asks for a secret on the terminal, without echo; an error if there is no terminal.
 pub(crate) fn prompt_secret(label: &str) -> Result<String, CliError> {
     let failed = |error: io::Error| CliError::io(format!("cannot ask at the terminal: {label}"), &error);
@@ -28,6 +32,8 @@ pub(crate) fn prompt_secret(label: &str) -> Result<String, CliError> {
         SecretInput::Interrupted(signal) => {
             // As if the terminal had sent it; the modes have been restored.
             let _ = kill_process(getpid(), signal);
+            // The kernel may deliver it to another thread, a moment later.
+            std::thread::sleep(SIGNAL_DELIVERY_TIMEOUT);
             Err(CliError::new("interrupted"))
         }
     }
