@@ -21,18 +21,20 @@ fn audit_log_is_exported(store: StoreKind) {
     }
     let log = run(&["audit", "export"], "");
     let lines: Vec<Json> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 2, "{log}");
+    // The first import also homes the prefix.
+    let count = |kind: &str| lines.iter().filter(|line| line["kind"] == kind).count();
+    assert_eq!((lines.len(), count("home"), count("import")), (3, 1, 2), "{log}");
     for (line, sequence) in lines.iter().zip(1_u64..) {
-        let expected = (&json!(sequence), &json!("import"), &json!("import"), &json!(1));
-        assert_eq!((&line["sequence"], &line["author"], &line["kind"], &line["records"]), expected);
+        assert_eq!((&line["sequence"], &line["author"]), (&json!(sequence), &json!("import")));
+        assert_eq!(line["records"], if line["kind"] == "import" { json!(1) } else { Json::Null });
     }
-    assert_eq!(lines[1]["previous_hash"], lines[0]["hash"]);
+    assert!(lines.windows(2).all(|pair| pair[1]["previous_hash"] == pair[0]["hash"]), "{log}");
     let verified = run(&["audit", "compare", "--json", "-"], &log);
     let verified: Json = serde_json::from_str(&verified).unwrap();
-    assert_eq!(verified, json!({"entries": 2, "first": 1, "last": 2, "hash": lines[1]["hash"], "faults": 0}));
+    assert_eq!(verified, json!({"entries": 3, "first": 1, "last": 3, "hash": lines[2]["hash"], "faults": 0}));
 }
 
-/// Log of a store with some imports.
+/// Log of a store with some imports: an entry for each, and one for the prefix.
 fn exported(names: &[&str]) -> (StoreDir, String) {
     let store = StoreDir::new();
     for name in names {
@@ -40,7 +42,7 @@ fn exported(names: &[&str]) -> (StoreDir, String) {
         store.import(&[&file], 0);
     }
     let log = String::from_utf8(store.run_ok(&["audit", "export"])).unwrap();
-    assert_eq!(log.lines().count(), names.len(), "{log}");
+    assert_eq!(log.lines().count(), names.len() + 1, "{log}");
     (store, log)
 }
 
@@ -92,18 +94,18 @@ fn audit_chain_detects_any_change() {
         .filter_map(|line| serde_json::from_slice(line).ok())
         .collect();
     assert_eq!(compared.status.code(), Some(1));
-    assert_eq!(result[0]["fault"], "log entry 4 has another hash in the store");
-    assert_eq!((&result[1]["entries"], &result[1]["faults"]), (&json!(4), &json!(1)));
+    assert_eq!(result[0]["fault"], "log entry 5 has another hash in the store");
+    assert_eq!((&result[1]["entries"], &result[1]["faults"]), (&json!(5), &json!(1)));
     let (short, _) = exported(&["10.1000/1"]);
     let compared = short.run(&["audit", "compare", &file]);
-    assert_eq!(String::from_utf8_lossy(&compared.stdout), "log entry 4 is not in the store\n");
+    assert_eq!(String::from_utf8_lossy(&compared.stdout), "log entry 5 is not in the store\n");
 
     // Continued archives, and input that is no archive.
     let second = store.dir.file("second.jsonl");
     store.run_ok(&["audit", "export", "--after", "2", second.to_str().unwrap()]);
     let first = store.dir.write("first.jsonl", lines[..2].join("\n"));
     let (_, _, messages) = store.dir.run(&["audit", "verify", &first, second.to_str().unwrap()]);
-    assert!(messages.starts_with("4 entries verified, 1 to 4, last hash "), "{messages}");
+    assert!(messages.starts_with("5 entries verified, 1 to 5, last hash "), "{messages}");
     let records = store.dir.write("records.jsonl", to_lines(&generate_records(1)));
     assert_eq!(store.dir.run(&["audit", "verify", &records]).0, Some(2));
     let empty = store.dir.write("empty.jsonl", "");
