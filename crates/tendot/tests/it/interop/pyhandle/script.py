@@ -84,9 +84,10 @@ def client_with_credentials(user, **others):
 
 client_with_credentials(values["user"]).modify_handle_value(created, COLOUR="red")
 assert_equal(search(COLOUR="red"), [created])
+# pyhandle expects records at each path: other JSON ends in a `KeyError`.
 for user, others, error in (
     ("100:21.T14999/UNKNOWN", {}, HandleNotFoundException),
-    (values["user"], {"REST_API_url_extension": "foo/foo/foo/"}, GenericHandleError),
+    (values["user"], {"REST_API_url_extension": "foo/foo/foo/"}, KeyError),
 ):
     try:
         client_with_credentials(user, **others)
