@@ -88,8 +88,8 @@ struct VerifyJson {
     history: u64,
     aux_entries: u64,
     registrations: u64,
-    damaged: u64,
     unusable_keys: u64,
+    damaged: u64,
 }
 
 impl VerifyJson {
@@ -103,8 +103,8 @@ impl VerifyJson {
             history: verified.history_entries,
             aux_entries: verified.aux_entries,
             registrations: verified.registrations,
-            damaged: verified.error_count,
             unusable_keys: keys.count,
+            damaged: verified.error_count,
         }
     }
 }

@@ -73,12 +73,12 @@ impl RegistryModel {
         let codes: Vec<_> = self.agencies.keys().cloned().collect();
         let kind = self.rng.below(40);
         let (subject, to) = match kind {
-            0 => {
+            0..3 => {
                 let recent = codes[codes.len().saturating_sub(4)..].to_vec();
                 let code = self.rng.pick(&recent).as_str().into();
                 (TransferSubject::Agency(code), self.rng.pick(&recent).as_str().into())
             }
-            1..10 => {
+            3..10 => {
                 let prefixes: Vec<_> = self.prefixes.keys().cloned().collect();
                 let prefix = self.rng.pick(&prefixes).as_str().into();
                 (TransferSubject::Prefix(prefix), self.rng.pick(&ids).clone())
