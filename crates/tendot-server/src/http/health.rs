@@ -8,6 +8,8 @@ use std::time::Duration;
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderValue};
 use tokio::time::timeout;
+use utoipa::openapi::ObjectBuilder;
+use utoipa::openapi::schema::Type;
 
 use crate::http::HttpServer;
 use crate::http::middleware::client_address::RemoteClient;
@@ -17,7 +19,7 @@ use crate::http::response::caching;
 use crate::http::response::errors::ErrorFormat;
 use crate::http::response::reply::{Reply, TEXT, reply};
 use crate::http::routing::endpoint::{Api, Endpoint, Handler, Operation};
-use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec};
 use crate::metrics::to_prometheus_text;
 
 /// Endpoints for operators.
@@ -148,7 +150,11 @@ fn describe_readiness() -> PathSpec {
     PathSpec::readable(
         OperationSpec::text("Operations", "Check readiness", "Ready", "text/plain")
             .example_command("curl -s $SERVER/readyz")
-            .query_param("write", "Require that the store can be written", text_schema())
+            .query_param(
+                "write",
+                "Require that the store can be written; the value is ignored",
+                ObjectBuilder::new().schema_type(Type::String).into(),
+            )
             .response(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Starting, draining, store unreachable, or with `write` read-only",

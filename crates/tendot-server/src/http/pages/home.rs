@@ -67,6 +67,9 @@ pub(crate) fn describe() -> PathSpec {
         .text_content("text/html")
         .response(StatusCode::BAD_REQUEST, "Malformed request")
         .text_content("text/html")
+        .problem_content()
+        .response(StatusCode::NOT_FOUND, "No name in the text")
+        .text_content("text/html")
         .problem_content();
     let post = OperationSpec::new("Resolve a name from a form")
         .description(
