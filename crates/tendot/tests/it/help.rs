@@ -25,9 +25,11 @@ fn flags_and_names() {
 #[test]
 fn interrupted_prompt_restores_the_terminal() {
     let script = r#"
-import os, pty, sys, termios
+import os, pty, signal, sys, termios
 pid, terminal = pty.fork()
 if pid == 0:
+    # A shell ignores it in background jobs.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.execv(sys.argv[1], [sys.argv[1], "handle", "show", "10.5555/x", "--server", "http://127.0.0.1:1", "--auth", "300:0.NA/10.5555"])
 shown = b""
 while b"Secret key" not in shown or not shown.endswith(b": "):
