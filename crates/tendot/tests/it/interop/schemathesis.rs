@@ -14,7 +14,8 @@ const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 fn schemathesis_passes() {
     let program = python_environment(&[SCHEMATHESIS]).join("schemathesis");
     let dir = TestDir::new();
-    let server = TestServer::builder(&dir).demo().with_native().start();
+    let server =
+        TestServer::builder(&dir).demo().with_native().set("http.trusted_proxies=127.0.0.1/32").start();
     // Generated at the first request, which takes seconds in an unoptimized build; schemathesis times out after ten.
     assert_eq!(server.get("/openapi.json").status, 200);
     let settings = interop_file("schemathesis");

@@ -2,11 +2,16 @@
 
 from base64 import b64decode, b64encode
 from datetime import datetime
+from ipaddress import IPv4Address
+from itertools import count
 from urllib.parse import quote, unquote
 
 import schemathesis
 from hypothesis import strategies
 
+# Many generated credentials are invalid: each request comes from a client of its own, or the limit on guessing would refuse the
+# others.
+CLIENTS = map(IPv4Address, count(int(IPv4Address("198.18.0.0"))))
 DEMO_NAMES = ["10.5555/DEMO", "10.5555/DEMO-COPIES", "10.5555/DEMO-ALIAS"]
 
 # Dates of the protocol have 32 bits.
@@ -37,6 +42,8 @@ def before_call(context, case, kwargs):
             if isinstance(members, dict) and isinstance(members.get(key), str):
                 members[key] = homed_name(members[key])
     case.headers = with_utf8_credentials(case.headers)
+    # The server trusts loopback as a proxy.
+    case.headers.update({"X-Forwarded-For": str(next(CLIENTS)), "X-Forwarded-Proto": "https"})
     prepare_admin_request(case)
     # JSONP responses always have the status 200, since a browser would not run them otherwise.
     case.query.pop("callback", None)
