@@ -70,16 +70,16 @@ pub(crate) fn bench_http() -> Result<()> {
     }
 
     let script = write_wrk_script(&folder, "names", "/api/handles/", &names, "")?;
-    let mut memory = Vec::new();
+    let mut memory = 0;
     for _ in 0..MEMORY_SAMPLES {
         let mut requests = 0.0;
         while requests < REQUESTS_PER_SAMPLE {
             requests += run_wrk(TENDOT_ADDR, &script)?.rate * ROUND_SECONDS;
         }
-        memory.push(format!("{} kB", anonymous_memory(server.process.id()) / 1024));
+        memory = memory.max(anonymous_memory(server.process.id()));
     }
-    let memory = memory.join(", ");
-    writeln!(section, "\nMemory after each of {MEMORY_SAMPLES} million further requests: {memory}.")?;
+    let memory = memory as f64 / (1 << 20) as f64;
+    writeln!(section, "\nMemory during {MEMORY_SAMPLES} million further requests: at most {memory:.1} MiB.")?;
     write_plot("http", &bars)?;
     write_section("http", &section)
 }
