@@ -66,15 +66,25 @@ impl Registry {
         handle: Handle<'_>,
         budget: &mut Budget,
     ) -> Result<Vec<HandleValue<'static>>, Error> {
-        let values = self.rules.site_values(handle, budget).await?.unwrap_or_default();
-        let is_key = |value: &HandleValue<'_>| {
-            matches!(&*value.value_type, b"HS_PUBKEY" | b"HS_SECKEY") && !value.is_exposed_secret()
-        };
-        let mut keys: Vec<_> = values.into_iter().filter(is_key).collect();
+        let mut keys = self.current_key_values(handle, budget).await?;
         if keys.iter().any(HandleValue::is_secret) {
             self.rules.remove_exposed_secrets(handle, &mut keys, budget).await?;
         }
         Ok(keys)
+    }
+
+    /// Like [`key_values`](Self::key_values), without a look at the history of the record: for a session, whose key was checked
+    /// when it began.
+    pub async fn current_key_values(
+        &self,
+        handle: Handle<'_>,
+        budget: &mut Budget,
+    ) -> Result<Vec<HandleValue<'static>>, Error> {
+        let values = self.rules.site_values(handle, budget).await?.unwrap_or_default();
+        let is_key = |value: &HandleValue<'_>| {
+            matches!(&*value.value_type, b"HS_PUBKEY" | b"HS_SECKEY") && !value.is_exposed_secret()
+        };
+        Ok(values.into_iter().filter(is_key).collect())
     }
 
     /// Stored spelling of a name.

@@ -20,7 +20,7 @@ impl AuthenticatedKey {
 
     /// Whether the record still has the key.
     pub(crate) async fn is_current(&self, registry: &Registry, budget: &mut Budget) -> Result<bool, Error> {
-        let keys = registry.key_values(self.identity.handle(), budget).await?;
+        let keys = registry.current_key_values(self.identity.handle(), budget).await?;
         Ok(keys.iter().any(|key| {
             key.index == self.identity.index()
                 && fingerprint(key).is_some_and(|fingerprint| fingerprint == self.fingerprint)

@@ -61,8 +61,10 @@ impl RecordDiff {
         if is_same_value(old, new) { self.keep_unchanged(old) } else { self.modify(old, new) }
     }
 
-    /// Keeps a value. A non-public one requires read permission: otherwise its content could be guessed by writing.
+    /// Keeps a value that the writer gives. A non-public one requires read permission, and a secret the right to change keys:
+    /// otherwise its content could be guessed by writing.
     pub(super) fn keep_unchanged(&mut self, old: &HandleValue<'_>) {
+        self.changes_access |= old.is_secret();
         if !old.is_public() {
             self.require(AdminPermissions::READ_VALUE);
         }

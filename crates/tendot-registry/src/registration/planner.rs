@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tendot_proto::{Budget, Handle};
+use tendot_proto::{Budget, Handle, HandleValue};
 use tendot_store::{Edit, RecordStatus, StoredRecord};
 
 use super::build_record::{BuildContext, RecordChange, build};
@@ -190,6 +190,13 @@ impl<'a> RegistrationPlanner<'a> {
         let (rules, now_ms) = (self.rules, self.now_ms);
         let (_, owner) = self.owner(prefix, registration, budget).await?;
         let owner = owner.clone();
+        // Also if they are equal to the stored ones: otherwise they could be guessed by writing.
+        if request.values.iter().flatten().any(HandleValue::is_secret) {
+            let check = self.principal.check_registrant(&owner, Scope::Administer);
+            check
+                .and_then(|()| self.principal.check_may_grant_access())
+                .map_err(|rejection| rejection.with_pointer("/values"))?;
+        }
         let allocation = self.allocations.allocation(prefix, budget).await?;
         let allocation = allocation.ok_or_else(|| RegistryError::prefix_not_allocated(prefix))?;
         let group = allocation.admin_group_index(registration.owner.as_deref());

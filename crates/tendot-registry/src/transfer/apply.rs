@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use tendot_proto::{Budget, HandleValue};
+use tendot_proto::{Budget, Handle, HandleValue};
 use tendot_store::{Edit, Precondition, RecordStatus, StoredRecord};
 
 use super::{MAX_TRANSFER_NAMES, TransferSubject};
-use crate::authorization::Principal;
+use crate::authorization::{Principal, is_credential};
 use crate::call::handle_timestamp;
 use crate::party::{
     Agency, AgencyClosure, Registrant, RegistryObjectKind, Scope, Versioned, decode, put_edit, touch_holdings,
@@ -69,6 +69,9 @@ impl Rules {
         let allocation = self.load_allocation(prefix, budget).await?.ok_or_else(not_found)?;
         principal.check_registrant(&allocation.holder, Scope::Transfer)?;
         principal.check_prefix(prefix)?;
+        if has_admin_key_under(&allocation.holder, prefix) {
+            check_may_give_away_access(principal, &allocation.holder)?;
+        }
         if allocation.holder.id == to.id {
             return Err(RegistryError::new(codes::ALREADY_OWNER, "the recipient already holds the prefix")
                 .with_pointer("/to"));
@@ -154,6 +157,25 @@ impl Rules {
     }
 }
 
+/// Whether a key of a registrant's administrators is in the record of a name.
+fn has_admin_key(registrant: &Registrant, name: &str) -> bool {
+    registrant.admin_references().iter().any(|admin| admin.handle().eq_ignore_case(Handle::from(name)))
+}
+
+/// Whether a key of a registrant's administrators is in the record of a prefix, or of a name under it.
+fn has_admin_key_under(registrant: &Registrant, prefix: &str) -> bool {
+    let references = registrant.admin_references();
+    has_admin_key(registrant, &format!("0.NA/{prefix}"))
+        || references.iter().any(|admin| admin.handle().prefix().eq_ignore_ascii_case(prefix.as_bytes()))
+}
+
+/// Fails unless the principal may change keys: the owner of a record controls its keys and groups, and with them the rights of
+/// those who refer to them.
+fn check_may_give_away_access(principal: &Principal, owner: &Registrant) -> Result<(), RegistryError> {
+    principal.check_registrant(owner, Scope::Administer)?;
+    principal.check_may_grant_access()
+}
+
 /// Transfer of names while it is planned.
 struct NamesTransfer<'a> {
     rules: &'a Rules,
@@ -184,6 +206,10 @@ impl NamesTransfer<'_> {
             .check_registrant(owner, Scope::Transfer)
             .map_err(|rejection| rejection.with_pointer(pointer))?;
         principal.check_prefix(prefix)?;
+        if entry.values.iter().any(is_credential) || has_admin_key(owner, &entry.name) {
+            check_may_give_away_access(principal, owner)
+                .map_err(|rejection| rejection.with_pointer(pointer))?;
+        }
         if entry.status == RecordStatus::Tombstone {
             let detail = format!("`{}` is retired", entry.name);
             return Err(RegistryError::new(codes::NAME_RETIRED, detail).with_pointer(pointer));

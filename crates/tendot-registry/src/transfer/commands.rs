@@ -6,6 +6,7 @@ use tendot_store::Edit;
 use super::apply::TransferPlan;
 use super::{Transfer, TransferState, TransferSubject};
 use crate::authorization::{ActingRole, Principal};
+use crate::call::handle_timestamp;
 use crate::command::CommandPlan;
 use crate::command::sealed::CommandPlanner;
 use crate::party::{RegistryObjectKind, Scope, Versioned, generate_id, proposal_key, put_edit};
@@ -33,25 +34,29 @@ impl Rules {
         }
         let principal = Principal::from_log(&transfer.proposed_by);
         if let ActingRole::Handle(identity) = &principal.role
-            && !self.has_key(identity, call.budget).await?
+            && !self.has_key(identity, transfer.proposed_ms, call.budget).await?
         {
             return Err(invalid("the key of the proposal was removed"));
         }
         Ok(principal)
     }
 
-    /// Whether a record still has the key of an identity; also true if another service has the record.
+    /// Whether a record still has the key that an identity had at a time; also true if another service has the record.
     async fn has_key(
         &self,
         identity: &ValueReference<'_>,
+        time_ms: u64,
         budget: &mut Budget,
     ) -> Result<bool, RegistryError> {
         let Ok(name) = identity.handle().to_str() else { return Ok(false) };
         let Some(entry) = self.get_record(name, budget).await? else {
             return Ok(self.check_server_responsible(identity.handle(), budget).await.is_err());
         };
+        // A value keeps its timestamp while it is unchanged.
         let is_key = |value: &HandleValue<'_>| {
-            value.index == identity.index && (value.has_type("HS_SECKEY") || value.has_type("HS_PUBKEY"))
+            value.index == identity.index
+                && value.timestamp <= handle_timestamp(time_ms)
+                && (value.has_type("HS_SECKEY") || value.has_type("HS_PUBKEY"))
         };
         Ok(entry.values.iter().any(is_key))
     }
