@@ -92,8 +92,16 @@ fn audit_f1_token_scopes_hold_for_keys(store: StoreKind) {
         "data": {"format": "vlist", "value": [{"index": 300, "handle": "10.9/x"}]}}]);
     let public_key = json!([{"index": 301, "type": "HS_PUBKEY",
         "data": {"format": "base64", "value": public_key}}]);
+    // An equal secret is refused like a different one: otherwise it could be guessed.
+    let equal = json!([secret_json(300, SECRET)]);
+    let new_owner = &fixtures.registrants[1];
     for token in &restricted {
         for (method, path, body) in [
+            ("POST", "/api/v1/transfers".to_owned(), &json!({"names": [NAME], "to": new_owner})),
+            ("POST", "/api/v1/transfers".to_owned(), &json!({"prefix": "10.70000", "to": new_owner})),
+            ("PUT", format!("{path}?index=300"), &equal),
+            ("PUT", path.to_owned(), &equal),
+            ("PUT", format!("/api/v1/dois/{NAME}"), &json!({"values": equal})),
             ("PUT", format!("{path}?index=300"), &other),
             ("PUT", format!("{path}?index=301"), &public_key),
             ("PUT", format!("{path}?index=200"), &group),
