@@ -23,7 +23,9 @@ pub(super) struct RetryJournal<'a> {
 impl RetryJournal<'_> {
     /// Edits that replace the results, provided that this run still owns the batch.
     pub(super) fn edits(&self, outcomes: &[BatchLineOutcome]) -> Vec<tendot_store::Edit> {
-        self.journal.put_chunk(&self.chunk.with_outcomes(outcomes, self.render), Some(self.chunk))
+        let chunk = self.chunk.with_outcomes(outcomes, self.render);
+        // A replay writes nothing if every line is refused as before.
+        if chunk == *self.chunk { Vec::new() } else { self.journal.put_chunk(&chunk, Some(self.chunk)) }
     }
 }
 

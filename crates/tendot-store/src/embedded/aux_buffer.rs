@@ -23,7 +23,7 @@ use crate::{AuxEntry, StoreError};
 const MAX_BUFFERED_VALUE_BYTES: usize = 512;
 
 /// Memory of a generation from which on it is merged, in bytes; see [`memory_size`].
-const MAX_GENERATION_BYTES: usize = if cfg!(test) { 6_000 } else { 12 << 20 };
+const MAX_GENERATION_BYTES: usize = if cfg!(any(test, feature = "fail-points")) { 6_000 } else { 12 << 20 };
 
 /// Size from which on a journal entry gets no further write, in bytes. An entry is small enough to stay inside a page.
 const MAX_JOURNAL_ENTRY_BYTES: usize = 800;

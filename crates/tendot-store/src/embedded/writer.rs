@@ -317,6 +317,9 @@ impl WriterLoop {
         for (key, value) in writes.aux {
             if let Some(value) = value.as_deref().filter(|value| aux_buffer::is_large(value)) {
                 self.lmdb.write_aux(txn, &key, Some(value))?;
+            } else if value.is_none() && databases.aux.get(txn, &key)?.is_some_and(aux_buffer::is_large) {
+                // Its space is free at once, and lists need not skip it.
+                self.lmdb.write_aux(txn, &key, None)?;
             }
             aux_buffer::add_write(&mut self.aux_writes, key, value);
         }

@@ -18,7 +18,7 @@ pub(crate) struct SchemaMigration {
 }
 
 /// Schema version after the first migration. Earlier versions were never released and are refused.
-const FIRST_VERSION: u32 = 5;
+const FIRST_VERSION: u32 = 6;
 
 /// All schema migrations; the first one creates the schema of [`FIRST_VERSION`], each other one raises the version by one.
 pub(crate) const SCHEMA_MIGRATIONS: &[SchemaMigration] =
