@@ -66,9 +66,9 @@ fn open_errors() {
         assert_eq!(server.query_text(&empty, COUNT_TABLES).await, "0", "no table was created");
 
         // A schema from before the first release.
-        server.execute(&newer, "update tendot_schema set version = 4, compatible = 4").await;
-        check(&url("postgres", &newer), "schema version 4 in").await;
-        check(&url("postgres", &newer), "is not supported; the first supported version is 5").await;
+        server.execute(&newer, "update tendot_schema set version = 5, compatible = 5").await;
+        check(&url("postgres", &newer), "schema version 5 in").await;
+        check(&url("postgres", &newer), "is not supported; the first supported version is 6").await;
         server.execute(&newer, "update tendot_schema set version = 99").await;
 
         // A newer schema that is compatible.
