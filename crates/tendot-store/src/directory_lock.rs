@@ -77,7 +77,7 @@ impl DataFileLock {
         }
     }
 
-    /// Checks that the locked file is still the one in the directory. What is written to another one is lost.
+    /// Checks that the locked file is still the one in the directory. Writes to any other file would be lost.
     #[cfg(unix)]
     pub(crate) fn check(&self) -> Result<(), String> {
         use std::os::unix::fs::MetadataExt as _;

@@ -104,7 +104,7 @@ pub(crate) fn is_credential(value: &HandleValue<'_>) -> bool {
     value.is_secret() || value.has_type("HS_PUBKEY") || value.has_type("HS_VLIST")
 }
 
-/// Whether the value decides who may act: a credential, or an admin value.
+/// Whether the value grants access: a credential, or an admin value.
 pub(crate) fn grants_access(value: &HandleValue<'_>) -> bool {
     is_credential(value) || is_admin_value(value)
 }

@@ -55,7 +55,7 @@ pub(crate) enum CommitOutcome<T> {
     Conflict { attempts: u32 },
     /// A precondition of the extra edits failed; planning again would not help.
     ExtraConflict { attempts: u32 },
-    /// Too large for the store, or for what is left of its disk; a part of the operation may fit.
+    /// Too large for the store, or for the free space on its disk; a part of the operation may fit.
     DoesNotFit(CommitError),
 }
 

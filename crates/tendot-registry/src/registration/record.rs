@@ -54,7 +54,7 @@ pub struct MetadataIssue {
     pub time_ms: u64,
 }
 
-/// First byte of a stored registration: bits over this base, for what is decided without parsing. No JSON begins with it.
+/// First byte of a stored registration: bits added to this base, readable without parsing. No JSON begins with it.
 const TAG_BASE: u8 = b'@';
 
 /// Bit of the tag: the name is reserved.

@@ -126,7 +126,7 @@ mod tests {
     fn audit_f4_sliding_window() {
         let window = Duration::from_secs(10);
         let mut allowance = TransferAllowance::new(window);
-        // What was sent quickly does not allow a longer pause.
+        // Data that was sent quickly does not permit a longer pause later.
         allowance.earn_bytes(4 << 20);
         assert_eq!(allowance.remaining(), window);
         // The minimum rate can go on for any time; half of it ends after two windows.

@@ -118,7 +118,7 @@ fn pbkdf2_proof(salt: usize, rounds: u32, bits: u32) -> Vec<u8> {
     proof
 }
 
-/// Secrets are returned only in an encrypted session, not in it over HTTP, and only to administrators who may read.
+/// Secrets are returned only to administrators with read permission, in an encrypted session that is not tunnelled in HTTP.
 fn audit_f1_secrets_only_in_encrypted_sessions(store: StoreKind) {
     let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let values = vec![

@@ -542,7 +542,7 @@ fn commits_into_a_removed_store_are_refused() {
     commit("10.1/second").unwrap();
     std::fs::remove_file(data.join("data.mdb")).unwrap();
     assert!(refusal("10.1/deleted").contains("was deleted while it was in use"));
-    // What was written before is still read.
+    // Earlier writes can still be read.
     assert!(get(&store, "10.1/second").is_some() && get(&store, "10.1/moved").is_none());
 }
 

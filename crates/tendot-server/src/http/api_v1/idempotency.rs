@@ -16,7 +16,7 @@ use crate::http::response::reply::{self, Reply, reply};
 /// Header that marks a replayed reply.
 pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// Members of a stored reply that identify what was created.
+/// Members of a stored reply that identify the created object.
 #[derive(Deserialize)]
 struct StoredIdentity {
     name: Option<Box<str>>,

@@ -39,7 +39,7 @@ pub(crate) struct RequestBody {
 }
 
 impl RequestBody {
-    /// Body of a caller who is anonymous so far; without a client if a proxy hides it.
+    /// Body of a caller that is not authenticated yet; the client is absent if a proxy hides it.
     pub(crate) fn new(incoming: Incoming, client: Option<IpAddr>) -> Self {
         let sender = BodySender { client: client.map(client_network), is_authenticated: false };
         Self { incoming, sender }

@@ -271,7 +271,7 @@ fn unauthenticated(accepts_credentials: bool, detail: String) -> Box<Problem<'st
     for_connection(problem(StatusCode::UNAUTHORIZED, codes::UNAUTHENTICATED, detail), accepts_credentials)
 }
 
-/// What is wrong with a connection on which credentials were ignored, and what to do.
+/// Reason why credentials were ignored on a connection, and the remedy.
 const INSECURE_TRANSPORT_DETAIL: &str = "Authentication is required, but credentials are ignored on this connection: it is plain HTTP, \
                                          a proxy that is not trusted or did not report HTTPS, or a cross-site request.";
 const INSECURE_TRANSPORT_HINT: &str = "use HTTPS; behind a proxy, list its address in `http.trusted_proxies` and let it send \
