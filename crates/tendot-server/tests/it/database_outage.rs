@@ -409,10 +409,7 @@ fn truncated_change_log() {
 /// Executes a write whose commit is durable but never acknowledged, because it waits for a standby that does not exist until the
 /// database is killed; then restarts the database.
 fn with_lost_commit_response<T: Send>(postgres: &PostgresServer, request: impl FnOnce() -> T + Send) -> T {
-    block_on(postgres.execute("postgres", "alter system set synchronous_standby_names = 'missing'"));
-    block_on(postgres.execute("postgres", "select pg_reload_conf()"));
-    let is_set = || block_on(postgres.query_text("postgres", "show synchronous_standby_names")) == "missing";
-    wait_until("the setting is loaded", is_set);
+    postgres.alter_system("synchronous_standby_names = 'missing'");
     let response = thread::scope(|scope| {
         let pending = scope.spawn(request);
         let waiting_commits = "select count(*) from pg_stat_activity where wait_event = 'SyncRep'";

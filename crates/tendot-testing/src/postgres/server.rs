@@ -176,12 +176,14 @@ impl PostgresServer {
         self.reload();
     }
 
-    /// Reads the configuration files again and waits until new sessions have the new settings.
+    /// Reads the configuration files again and waits until new sessions and the checkpointer have the new settings.
     pub fn reload(&self) {
         let loaded = || self.psql("select pg_conf_load_time()");
         let before = loaded();
         self.psql("select pg_reload_conf()");
         wait_until("the settings are read", || loaded() != before);
+        // The checkpointer decides whether commits wait for standbys. It reads its settings before it makes a checkpoint.
+        self.psql("checkpoint");
     }
 
     /// Kills all of its processes at once, as a crash of the machine would.

@@ -10,7 +10,7 @@ use tendot_store::{
     StoreError, with_stale_reads,
 };
 use tendot_testing::postgres::{PostgresCluster, PostgresServer};
-use tendot_testing::{wait_for_async, wait_until_async};
+use tendot_testing::wait_until_async;
 
 use super::{block_on, commit, logged_names, put, settings};
 
@@ -189,25 +189,16 @@ fn synchronous_commit_is_enforced() {
             let database = server.create_database();
             let sql = format!("alter database {database} set synchronous_commit = {default}");
             server.execute("postgres", &sql).await;
-            let store = Arc::new(super::open(&server.url(&database)).await);
+            let store = super::open(&server.url(&database)).await;
             server.alter_system("synchronous_standby_names = 'missing'");
-            // The server begins to wait a moment after the setting has changed: commit until one waits.
             let sql = format!(
                 "select count(*) from pg_stat_activity where datname = '{database}' and wait_event = 'SyncRep'"
             );
-            let mut number = 0;
-            let waiting_commit = wait_for_async("a commit waits for a standby", async || {
-                number += 1;
-                let (store, name) = (Arc::clone(&store), format!("10.1000/{number}"));
-                let committing =
-                    tokio::spawn(
-                        async move { commit(&store, vec![put(&name, "x", Precondition::Absent)]).await },
-                    );
-                wait_until_async("a commit waits or is done", async || {
-                    committing.is_finished() || server.query_text(&database, &sql).await != "0"
-                })
-                .await;
-                (!committing.is_finished()).then_some(committing)
+            let waiting_commit = tokio::spawn(async move {
+                commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await
+            });
+            wait_until_async("the commit waits or is done", async || {
+                waiting_commit.is_finished() || server.query_text(&database, &sql).await != "0"
             })
             .await;
             assert!(!waiting_commit.is_finished(), "{default}: acknowledged before a standby has it");
