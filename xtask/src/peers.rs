@@ -10,7 +10,7 @@ use crate::process::{apt_install, is_installed, shell};
 pub(crate) const TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "thumbv7m-none-eabi"];
 
 /// Programs, and the Debian packages that have them.
-const PROGRAMS: [(&[&str], &[&str]); 13] = [
+const PROGRAMS: [(&[&str], &[&str]); 14] = [
     (&["chromium", "chromedriver"], &["chromium", "chromium-driver"]),
     (&["nginx"], &["nginx-light"]),
     (&["varnishd"], &["varnish"]),
@@ -24,6 +24,7 @@ const PROGRAMS: [(&[&str], &[&str]); 13] = [
     (&["c++"], &["g++"]),
     (&["systemd-analyze"], &["systemd"]),
     (&["strace"], &["strace"]),
+    (&["mkfs.xfs"], &["xfsprogs"]),
 ];
 
 /// Installs everything that is missing: needs root, and Debian or a relative.

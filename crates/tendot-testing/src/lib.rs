@@ -10,6 +10,7 @@
 //! - [`hex`], [`conformance`], [`ram_dir`]: bytes, files of `conformance/`, directories
 //! - [`fuzz_inputs`]: seeds and corpora of the fuzz targets
 //! - [`country_database`]: a database of countries in the MaxMind DB format
+//! - [`MountedDisk`]: small file systems, which can be filled
 //! - [`free_port`]: ports that no other test uses
 //! - [`wait_until`], [`wait_for`]: wait for a condition instead of sleeping
 //! - [`http`]: an HTTP/1.1 client that sends exactly what a test writes
@@ -41,6 +42,7 @@ pub mod handle_messages;
 pub mod handle_server;
 pub mod hex;
 pub mod http;
+mod mounted_disk;
 mod packages;
 mod ports;
 pub mod postgres;
@@ -59,6 +61,7 @@ pub use conformance_files::{conformance, workspace_root};
 pub use country_database::country_database;
 pub use directory::ram_dir;
 pub use extent::{is_full_run, repetitions};
+pub use mounted_disk::MountedDisk;
 pub use packages::{ensure_programs, install_packages, is_installed, python_environment};
 pub use ports::free_port;
 pub use process::{ServerProcess, anonymous_memory, cpu_time, peak_memory, run_checked, status_bytes};

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use tendot_proto::Budget;
-use tendot_store::Edit;
+use tendot_store::{Edit, StoreError};
 
 use super::journal::GroupJournal;
 use super::line::{BatchLine, BatchLineOutcome};
@@ -11,7 +11,7 @@ use super::plan::{BatchPlanner, LINE_BUDGET};
 use super::retry::RetryJournal;
 use crate::command::{CommitOutcome, CommitPlanner, MAX_COMMIT_ATTEMPTS, PlannedCommit, WriteConflict};
 use crate::rules::Rules;
-use crate::{Caller, IdempotencyKey, LogAuthor, Registry, RegistryError};
+use crate::{Caller, IdempotencyKey, LogAuthor, Registry, RegistryError, codes};
 
 /// Group of lines to register or update together.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,12 @@ pub struct BatchGroup<'a> {
     pub now_ms: u64,
     /// Journal of the batch, if it has an idempotency key.
     pub journal: Option<&'a GroupJournal<'a>>,
+}
+
+impl BatchGroup<'_> {
+    fn reject_all(&self, rejection: &RegistryError) -> Vec<BatchLineOutcome> {
+        self.lines.iter().map(|line| line.rejected(rejection)).collect()
+    }
 }
 
 /// Journal of lines that are executed, or tried again.
@@ -46,7 +52,9 @@ impl Registry {
     /// batch, it is aborted.
     pub async fn execute_batch(&self, group: BatchGroup<'_>) -> Result<Vec<BatchLineOutcome>, RegistryError> {
         let journal = group.journal.map(LineJournal::Group);
-        if let Some(outcomes) = self.commit_together(group, journal).await? {
+        let has_blocked_lines =
+            group.journal.is_some_and(|entry| entry.journal.has_blocked_lines(group.lines));
+        if !has_blocked_lines && let Some(outcomes) = self.commit_together(group, journal).await? {
             return Ok(outcomes);
         }
         let mut outcomes = Vec::with_capacity(group.lines.len());
@@ -83,24 +91,34 @@ impl Registry {
         Ok(planned.output)
     }
 
-    /// Executes a single line. If it cannot be committed, it is rejected, and that is journaled.
+    /// Executes a single line. If it cannot be committed, it is rejected, and that is journaled, unless the disk has no space for that
+    /// either: then the line is executed when the batch is sent again.
     pub(super) async fn execute_line(
         &self,
         group: BatchGroup<'_>,
         journal: Option<LineJournal<'_>>,
     ) -> Result<Vec<BatchLineOutcome>, RegistryError> {
+        if group.journal.is_some_and(|entry| entry.journal.has_blocked_lines(group.lines)) {
+            let earlier =
+                RegistryError::new(codes::DISK_FULL, "the disk was full at an earlier line of this name");
+            return Ok(group.reject_all(&earlier));
+        }
         let mut commit = GroupCommit::new(group, journal, MAX_COMMIT_ATTEMPTS);
         loop {
-            let rejection = match self.commit_planned(&mut commit).await? {
+            let rejection: RegistryError = match self.commit_planned(&mut commit).await? {
                 CommitOutcome::Committed(outcomes, _) => return Ok(outcomes),
                 CommitOutcome::ExtraConflict { .. } => return Err(IdempotencyKey::in_use_error()),
                 CommitOutcome::Conflict { attempts } => WriteConflict { attempts }.into(),
                 CommitOutcome::DoesNotFit(error) => error.into(),
             };
-            if commit.rejection.is_some() {
-                return Err(rejection);
-            }
-            commit.rejection = Some(rejection);
+            let Some(first) = &commit.rejection else {
+                commit.rejection = Some(rejection);
+                continue;
+            };
+            let is_disk_full = matches!(rejection.source, Some(StoreError::DiskFull { .. }));
+            let is_blocked =
+                is_disk_full && group.journal.is_none_or(|entry| entry.journal.block_lines(group.lines));
+            return if is_blocked { Ok(group.reject_all(first)) } else { Err(rejection) };
         }
     }
 }
@@ -130,8 +148,7 @@ impl CommitPlanner for GroupCommit<'_> {
 
     async fn plan(&mut self, rules: &Rules) -> Result<PlannedCommit<Self::Output>, RegistryError> {
         let BatchGroup { lines, caller, client, now_ms, .. } = self.group;
-        let reject_all =
-            |rejection: &RegistryError| lines.iter().map(|line| line.rejected(rejection)).collect();
+        let reject_all = |rejection: &RegistryError| self.group.reject_all(rejection);
         let mut principal_name = caller.to_string();
         let mut edits = Vec::new();
         let outcomes = match &self.rejection {

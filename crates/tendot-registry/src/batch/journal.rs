@@ -1,8 +1,9 @@
 //! Journal of a batch with an idempotency key: results of committed lines, to resume or replay the batch.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
@@ -34,7 +35,19 @@ struct JournalState {
     lock: KeyLock,
     /// Sequence number of the last log entry when this run began.
     log_end: u64,
+    blocked: Mutex<BlockedLines>,
 }
+
+/// Lines of this run that were refused because the disk was full, which could not be journaled either. They are executed when the
+/// batch is sent again, and so must be later lines of the same names.
+#[derive(Debug, Default)]
+struct BlockedLines {
+    has_lines: bool,
+    names: HashSet<NameKey>,
+}
+
+/// Maximum number of names of blocked lines; then the batch is aborted.
+const MAX_BLOCKED_NAMES: usize = 100_000;
 
 /// Header of a batch journal: start, state, format and owner.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -161,7 +174,12 @@ impl Registry {
                 return Err(key_reused());
             }
             if existing.is_complete {
-                return Ok(BatchJournal(Arc::new(JournalState { header: existing, lock, log_end })));
+                return Ok(BatchJournal(Arc::new(JournalState {
+                    header: existing,
+                    lock,
+                    log_end,
+                    blocked: Mutex::default(),
+                })));
             }
             header = JournalHeader { owner: header.owner, ..existing };
         }
@@ -170,7 +188,12 @@ impl Registry {
             Edit::PutAux { key: aux_key.into(), value: header.to_bytes() },
         ];
         if self.commit_once(AUTHOR, now_ms, edits).await? {
-            return Ok(BatchJournal(Arc::new(JournalState { header, lock, log_end })));
+            return Ok(BatchJournal(Arc::new(JournalState {
+                header,
+                lock,
+                log_end,
+                blocked: Mutex::default(),
+            })));
         }
         Err(IdempotencyKey::in_use_error())
     }
@@ -224,8 +247,7 @@ impl Registry {
         journal: &BatchJournal,
         line: &BatchLine,
     ) -> Result<bool, RegistryError> {
-        let name = line.request.as_ref().ok().and_then(|request| request.name.as_deref());
-        let Some(key) = name.and_then(|name| NameKey::new(name).ok()) else { return Ok(false) };
+        let Some(key) = name_key(line) else { return Ok(false) };
         let JournalState { header, log_end, .. } = &*journal.0;
         let order = HistoryOrder::OldestFirst { after: header.log_start };
         let history = self.rules.store.history(&key, order, 1).await?;
@@ -251,6 +273,25 @@ impl BatchJournal {
             Edit::RequireAux { key: key.clone(), value: stored.map(JournalChunk::to_bytes) },
             Edit::PutAux { key, value: chunk.to_bytes() },
         ]
+    }
+
+    /// Blocks lines that were refused without a journal entry; false if there are too many.
+    pub(super) fn block_lines(&self, lines: &[BatchLine]) -> bool {
+        let mut blocked = self.0.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        blocked.has_lines = true;
+        blocked.names.extend(lines.iter().filter_map(name_key));
+        blocked.names.len() <= MAX_BLOCKED_NAMES
+    }
+
+    /// Whether one of the lines has the name of a blocked one.
+    pub(super) fn has_blocked_lines(&self, lines: &[BatchLine]) -> bool {
+        let blocked = self.0.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        !blocked.names.is_empty() && lines.iter().filter_map(name_key).any(|key| blocked.names.contains(&key))
+    }
+
+    /// Whether the batch can be marked as complete: all of its lines are journaled.
+    pub(super) fn has_all_lines(&self) -> bool {
+        !self.0.blocked.lock().unwrap_or_else(PoisonError::into_inner).has_lines
     }
 
     /// Whether the batch was executed completely before.
@@ -333,6 +374,11 @@ impl<'a> ChunkComparison<'a> {
         self.is_finished = number == self.chunk.last_line;
         if self.line_bytes > 2 * MAX_GROUP_BYTES { Err(key_reused()) } else { Ok(()) }
     }
+}
+
+/// Key of the name that a line changes.
+pub(super) fn name_key(line: &BatchLine) -> Option<NameKey> {
+    NameKey::new(line.request.as_ref().ok()?.name.as_deref()?).ok()
 }
 
 /// Fingerprint of lines.

@@ -5,12 +5,12 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tendot_store::NameKey;
-use tokio::sync::mpsc;
+use tendot_store::{NameKey, StoreError};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio::task::JoinHandle;
 
 use super::chunk::{JournalChunk, RefusedLine};
-use super::journal::{BatchJournal, GroupJournal, ReplayPlan, ReplayStep};
+use super::journal::{BatchJournal, GroupJournal, ReplayPlan, ReplayStep, name_key};
 use super::line::{BatchLine, BatchLineOutcome, LineGroup, RawLine};
 use super::{BatchGroup, MAX_GROUP_LINES, MAX_IN_FLIGHT};
 use crate::registration::RegistrationRequest;
@@ -18,6 +18,26 @@ use crate::{Caller, Registry, RegistryError};
 
 /// Groups read ahead.
 const READ_AHEAD_GROUPS: usize = 2;
+
+/// Size of the groups that all batches of the process together parse and commit, in KiB. They take several times as much memory as
+/// their lines.
+const MAX_EXECUTED_KIB: usize = 4 << 10;
+
+/// Bytes of a line in this sum besides its text.
+const LINE_OVERHEAD_BYTES: usize = 256;
+
+static EXECUTED_KIB: Semaphore = Semaphore::const_new(MAX_EXECUTED_KIB);
+
+/// Share of a group in [`MAX_EXECUTED_KIB`]; released when the group is committed.
+type MemoryPermit = Option<SemaphorePermit<'static>>;
+
+/// Waits until a group may be parsed. A batch gets its permits in the order of its groups, and a commit needs no other, so none waits for
+/// another one forever.
+async fn reserve_memory(lines: &[RawLine]) -> MemoryPermit {
+    let bytes: usize = lines.iter().map(|line| line.byte_len() + LINE_OVERHEAD_BYTES).sum();
+    let kib = bytes.div_ceil(1 << 10).min(MAX_EXECUTED_KIB);
+    EXECUTED_KIB.acquire_many(kib as u32).await.ok()
+}
 
 /// Source of the lines of a batch.
 pub trait BatchInput: Send + 'static {
@@ -105,7 +125,7 @@ enum WorkItem<E> {
     /// Replay the journal chunk that begins with this line.
     Replay(u64),
     /// Commit these lines when they are parsed.
-    Execute(JoinHandle<Vec<BatchLine>>, LineGroup<E>),
+    Execute(JoinHandle<Vec<BatchLine>>, LineGroup<E>, MemoryPermit),
 }
 
 /// Task that commits a line group and renders its results.
@@ -154,7 +174,7 @@ impl<F: BatchFormat> BatchRun<F> {
                     output.send(results.ok_or(BatchError::TaskFailed)??).await?;
                 }
                 next = receiver.recv(), if ended.is_none() && in_flight.len() < MAX_IN_FLIGHT => {
-                    let (parsed, group) = match next {
+                    let (parsed, group, permit) = match next {
                         None => {
                             ended = Some(None);
                             continue;
@@ -171,7 +191,7 @@ impl<F: BatchFormat> BatchRun<F> {
                             in_flight.push_back(InFlight { task, names });
                             continue;
                         }
-                        Some(WorkItem::Execute(parsed, group)) => (parsed, group),
+                        Some(WorkItem::Execute(parsed, group, permit)) => (parsed, group, permit),
                     };
                     let lines = parsed.await.map_err(|_| BatchError::TaskFailed)?;
                     if group.error.is_some() {
@@ -180,7 +200,8 @@ impl<F: BatchFormat> BatchRun<F> {
                     if !lines.is_empty() {
                         let names = changed_keys(&lines);
                         wait_for_names(in_flight, &names, output).await?;
-                        in_flight.push_back(InFlight { task: self.spawn_commit(lines, group.lines), names });
+                        let task = self.spawn_commit(lines, group.lines, permit);
+                        in_flight.push_back(InFlight { task, names });
                     }
                 }
             }
@@ -189,14 +210,20 @@ impl<F: BatchFormat> BatchRun<F> {
             return Err(BatchError::Input(error));
         }
         let _ = reading.await;
-        if let Some(journal) = self.journal.as_ref().filter(|journal| !journal.is_complete()) {
-            self.registry.mark_complete(journal, (self.clock)()).await?;
+        if let Some(journal) = self.journal.as_ref().filter(|journal| !journal.is_complete())
+            && journal.has_all_lines()
+        {
+            match self.registry.mark_complete(journal, (self.clock)()).await {
+                // All lines are journaled: if the batch is sent again, it is replayed, and completed then.
+                Err(RegistryError { source: Some(StoreError::DiskFull { .. }), .. }) => {}
+                result => result?,
+            }
         }
         Ok(())
     }
 
     /// Spawns the commit of lines; the task returns their results.
-    fn spawn_commit(&self, lines: Vec<BatchLine>, raw: Vec<RawLine>) -> CommitTask {
+    fn spawn_commit(&self, lines: Vec<BatchLine>, raw: Vec<RawLine>, permit: MemoryPermit) -> CommitTask {
         let (registry, caller, format) =
             (Arc::clone(&self.registry), self.caller.clone(), self.format.clone());
         let (journal, dry_run, client) = (self.journal.clone(), self.dry_run, self.client);
@@ -213,7 +240,9 @@ impl<F: BatchFormat> BatchRun<F> {
                     .execute_batch(BatchGroup { lines: &lines, caller: &caller, client, now_ms, journal })
                     .await?
             };
-            Ok(format.render(&outcomes))
+            let results = format.render(&outcomes);
+            drop((lines, raw, outcomes, permit));
+            Ok(results)
         })
     }
 
@@ -256,18 +285,19 @@ async fn read_ahead<F: BatchFormat, I: BatchInput>(
     seed: [u8; 16],
     sender: mpsc::Sender<WorkItem<I::Error>>,
 ) {
-    let parse = |group: LineGroup<I::Error>| {
+    let parse = async |group: LineGroup<I::Error>| {
+        let permit = reserve_memory(&group.lines).await;
         let (format, raw) = (format.clone(), group.lines.clone());
         let parsed =
             tokio::spawn(
                 async move { raw.into_iter().map(|line| parse_line(&format, line, seed)).collect() },
             );
-        WorkItem::Execute(parsed, group)
+        WorkItem::Execute(parsed, group, permit)
     };
     for step in replay.steps {
         let item = match step {
             ReplayStep::Replay(first_line) => WorkItem::Replay(first_line),
-            ReplayStep::Execute(lines) => parse(LineGroup { lines, error: None }),
+            ReplayStep::Execute(lines) => parse(LineGroup { lines, error: None }).await,
         };
         if sender.send(item).await.is_err() {
             return;
@@ -276,7 +306,7 @@ async fn read_ahead<F: BatchFormat, I: BatchInput>(
     loop {
         let group = input.next_group(MAX_GROUP_LINES).await;
         let is_last = group.lines.is_empty() || group.error.is_some();
-        if sender.send(parse(group)).await.is_err() || is_last {
+        if sender.send(parse(group).await).await.is_err() || is_last {
             return;
         }
     }
@@ -296,6 +326,5 @@ fn parse_line(format: &impl BatchFormat, line: RawLine, seed: [u8; 16]) -> Batch
 
 /// Keys of the names that lines change.
 fn changed_keys(lines: &[BatchLine]) -> HashSet<NameKey> {
-    let names = lines.iter().filter_map(|line| line.request.as_ref().ok()?.name.as_deref());
-    names.filter_map(|name| NameKey::new(name).ok()).collect()
+    lines.iter().filter_map(name_key).collect()
 }

@@ -9,15 +9,16 @@
 use std::collections::BTreeMap;
 use std::iter;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use heed::{PutFlags, RoTxn, RwTxn};
 
+use super::aux_read::{LoadedJournal, merge_ordered};
 use super::format::checksum;
-use super::read::{AUX_ITEM, RawEntry, entries_from};
+use super::read::entries_from;
 use super::{Lmdb, backend_error};
+use crate::StoreError;
 use crate::model::varint;
-use crate::{AuxEntry, StoreError};
 
 /// Maximum size of a buffered value; larger ones are written to `aux` directly.
 const MAX_BUFFERED_VALUE_BYTES: usize = 512;
@@ -60,7 +61,7 @@ fn memory_size(key: &[u8], write: &BufferedWrite) -> usize {
 }
 
 /// Buffered writes of a store.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct AuxBuffer {
     /// Generation that is being filled.
     newer: BufferedWrites,
@@ -82,11 +83,27 @@ impl AuxBuffer {
     }
 
     /// Buffered writes from a key on, in key order.
-    fn range<'a>(&'a self, from: Bound<&[u8]>) -> impl Iterator<Item = (&'a [u8], &'a BufferedWrite)> {
+    pub(super) fn range<'a>(
+        &'a self,
+        from: Bound<&[u8]>,
+    ) -> impl Iterator<Item = (&'a [u8], &'a BufferedWrite)> {
         let range = |writes: &'a BufferedWrites| {
             writes.range::<[u8], _>((from, Bound::Unbounded)).map(|(key, write)| (&**key, write))
         };
         merge_ordered(range(&self.newer), range(&self.older))
+    }
+
+    /// Copies the writes that a list needs: up to the last of `limit` values under a prefix.
+    pub(super) fn copy_range(&self, from: Bound<&[u8]>, key_prefix: &[u8], limit: usize) -> BufferedWrites {
+        let (mut copied, mut values) = (BufferedWrites::new(), 0);
+        for (key, write) in self.range(from) {
+            if values == limit || !key.starts_with(key_prefix) {
+                break;
+            }
+            values += usize::from(matches!(write, BufferedWrite::Put(_)));
+            copied.insert(key.into(), write.clone());
+        }
+        copied
     }
 
     /// All buffered writes, in key order.
@@ -104,15 +121,9 @@ pub(crate) enum AuxOverlay {
     Reader(Mutex<Option<LoadedJournal>>),
 }
 
-/// Buffer that was loaded from the journal, with the first and last key of the journal.
-#[derive(Debug)]
-pub(crate) struct LoadedJournal {
-    range: JournalRange,
-    buffer: Arc<AuxBuffer>,
-}
-
-/// First and last key of the journal, if it is not empty.
-type JournalRange = Option<(Box<[u8]>, Box<[u8]>)>;
+/// Bits of a journal key below the number of the transaction in which an empty journal was begun. No transaction appends as many
+/// entries, so numbers never occur again.
+const TRANSACTION_SHIFT: u32 = 20;
 
 impl AuxOverlay {
     pub(crate) fn reader() -> Self {
@@ -128,117 +139,40 @@ impl Lmdb {
         Ok(())
     }
 
-    /// Reads an aux entry.
-    pub(crate) fn read_aux(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        let (txn, buffered) = match &self.aux_overlay {
-            AuxOverlay::Writer(buffer) => {
-                let buffered = read_lock(buffer).get(key).cloned();
-                // Begun afterwards, so that a write that has left the buffer is in `aux`.
-                (self.begin_read()?, buffered)
-            }
-            AuxOverlay::Reader(loaded) => {
-                let txn = self.begin_read()?;
-                let buffered = self.journaled(&txn, loaded)?.get(key).cloned();
-                (txn, buffered)
-            }
-        };
-        match buffered {
-            Some(BufferedWrite::Put(value)) => Ok(Some(value)),
-            Some(BufferedWrite::Remove) => Ok(None),
-            Some(BufferedWrite::Direct) | None => Ok(self.merged_aux(&txn, key)?.map(Into::into)),
-        }
-    }
-
-    /// Lists aux entries, see [`Store::list_aux`](crate::Store::list_aux).
-    pub(crate) fn list_aux(
-        &self,
-        key_prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<AuxEntry>, StoreError> {
-        match &self.aux_overlay {
-            AuxOverlay::Writer(buffer) => {
-                // Held during the whole list, so that no write leaves the buffer unseen.
-                let buffer = read_lock(buffer);
-                self.list_buffered_aux(&*self.begin_read()?, &buffer, key_prefix, after, limit)
-            }
-            AuxOverlay::Reader(loaded) => {
-                let txn = self.begin_read()?;
-                let buffer = self.journaled(&txn, loaded)?;
-                self.list_buffered_aux(&txn, &buffer, key_prefix, after, limit)
-            }
-        }
-    }
-
-    fn list_buffered_aux(
-        &self,
-        txn: &RoTxn<'_>,
-        buffer: &AuxBuffer,
-        key_prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<AuxEntry>, StoreError> {
-        let from = match after {
-            Some(after) if after >= key_prefix && !after.is_empty() => Bound::Excluded(after),
-            _ if key_prefix.is_empty() => Bound::Unbounded,
-            _ => Bound::Included(key_prefix),
-        };
-        let buffered = buffer.range(from).filter_map(|(key, write)| match write {
-            BufferedWrite::Put(value) => Some((key, Ok(Some(&**value)))),
-            BufferedWrite::Remove => Some((key, Ok(None))),
-            BufferedWrite::Direct => None,
-        });
-        let merged = entries_from(self.databases.aux, txn, from, "listing aux entries")?;
-        let merged = merged.map(|entry: Result<RawEntry<'_>, StoreError>| match entry {
-            Ok((key, value)) => (key, checksum::verify_and_strip(key, value, AUX_ITEM).map(Some)),
-            // Before all others.
-            Err(error) => (&[][..], Err(error)),
-        });
-        let mut entries = Vec::new();
-        for (key, value) in merge_ordered(buffered, merged) {
-            let value = value?;
-            if entries.len() == limit || !key.starts_with(key_prefix) {
-                break;
-            }
-            entries.extend(value.map(|value| AuxEntry { key: key.into(), value: value.into() }));
-        }
-        Ok(entries)
-    }
-
-    /// Buffered writes as of a transaction, from the journal.
-    fn journaled(
-        &self,
-        txn: &RoTxn<'_>,
-        loaded: &Mutex<Option<LoadedJournal>>,
-    ) -> Result<Arc<AuxBuffer>, StoreError> {
-        let range = self.journal_range(txn)?;
-        let mut loaded = loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(loaded) = loaded.as_ref().filter(|loaded| loaded.range == range) {
-            return Ok(Arc::clone(&loaded.buffer));
-        }
-        let buffer = Arc::new(self.load_journal(txn)?);
-        *loaded = Some(LoadedJournal { range, buffer: Arc::clone(&buffer) });
-        Ok(buffer)
-    }
-
-    fn journal_range(&self, txn: &RoTxn<'_>) -> Result<JournalRange, StoreError> {
+    /// Numbers of the first and last entry of the journal, if it is not empty.
+    pub(super) fn journal_range(&self, txn: &RoTxn<'_>) -> Result<Option<(u64, u64)>, StoreError> {
         let journal = self.databases.aux_journal;
         let bounds = journal.first(txn).and_then(|first| Ok(first.zip(journal.last(txn)?)));
         let bounds = bounds.map_err(|error| backend_error("reading the journal of aux entries", error))?;
-        Ok(bounds.map(|((first, _), (last, _))| (first.into(), last.into())))
+        let number = |key: &[u8]| {
+            let key = key.try_into().map_err(|_| checksum::corrupt(key, JOURNAL_ITEM, "invalid key"));
+            key.map(u64::from_be_bytes)
+        };
+        bounds.map(|((first, _), (last, _))| Ok((number(first)?, number(last)?))).transpose()
     }
 
     /// Loads all buffered writes from the journal.
     pub(crate) fn load_journal(&self, txn: &RoTxn<'_>) -> Result<AuxBuffer, StoreError> {
         let mut buffer = AuxBuffer::default();
+        self.load_entries(txn, Bound::Unbounded, &mut buffer)?;
+        Ok(buffer)
+    }
+
+    /// Adds the writes of journal entries to a buffer.
+    pub(super) fn load_entries(
+        &self,
+        txn: &RoTxn<'_>,
+        from: Bound<&[u8]>,
+        buffer: &mut AuxBuffer,
+    ) -> Result<(), StoreError> {
         let operation = "reading the journal of aux entries";
-        for entry in entries_from(self.databases.aux_journal, txn, Bound::Unbounded, operation)? {
+        for entry in entries_from(self.databases.aux_journal, txn, from, operation)? {
             let (key, value) = entry?;
             let body = checksum::verify_and_strip(key, value, JOURNAL_ITEM)?;
             let writes = decode_writes(body);
             buffer.extend(writes.ok_or_else(|| checksum::corrupt(key, JOURNAL_ITEM, "cannot be decoded"))?);
         }
-        Ok(buffer)
+        Ok(())
     }
 
     /// Merges all buffered writes, so that `aux` alone has all entries.
@@ -269,21 +203,6 @@ impl Lmdb {
         }
     }
 
-    /// Reads an aux entry inside a write transaction, whose own writes are given.
-    pub(crate) fn read_aux_in_write<'a>(
-        &self,
-        txn: &'a RwTxn<'_>,
-        writes: &'a BufferedWrites,
-        buffer: &'a AuxBuffer,
-        key: &[u8],
-    ) -> Result<Option<&'a [u8]>, StoreError> {
-        match writes.get(key).or_else(|| buffer.get(key)) {
-            Some(BufferedWrite::Put(value)) => Ok(Some(value)),
-            Some(BufferedWrite::Remove) => Ok(None),
-            Some(BufferedWrite::Direct) | None => self.merged_aux(txn, key),
-        }
-    }
-
     /// Locks the buffer of the writing process for reading.
     pub(crate) fn aux_buffer(&self) -> Option<RwLockReadGuard<'_, AuxBuffer>> {
         match &self.aux_overlay {
@@ -311,12 +230,15 @@ pub(crate) struct AuxJournal {
 
 impl AuxJournal {
     pub(crate) fn load(lmdb: &Lmdb, txn: &RoTxn<'_>) -> Result<Self, StoreError> {
-        let number = |key: &[u8]| {
-            let key = key.try_into().map_err(|_| checksum::corrupt(key, JOURNAL_ITEM, "invalid key"));
-            key.map(u64::from_be_bytes)
+        let (first, next) = match lmdb.journal_range(txn)? {
+            Some((first, last)) => (first, last + 1),
+            // Other processes know entries by their numbers, so those of an earlier journal must not be used again.
+            None => {
+                let number = (txn.id() as u64 + 1) << TRANSACTION_SHIFT;
+                (number, number)
+            }
         };
-        let Some((first, last)) = lmdb.journal_range(txn)? else { return Ok(Self::default()) };
-        Ok(Self { first: number(&first)?, next: number(&last)? + 1, ..Self::default() })
+        Ok(Self { first, next, ..Self::default() })
     }
 
     /// Appends the writes of a transaction, and merges earlier ones.
@@ -445,26 +367,7 @@ pub(crate) fn decode_writes(mut body: &[u8]) -> Option<BufferedWrites> {
     Some(writes)
 }
 
-/// Merges two iterators in key order; of equal keys, the item of the first one remains.
-fn merge_ordered<'a, V>(
-    first: impl Iterator<Item = (&'a [u8], V)>,
-    second: impl Iterator<Item = (&'a [u8], V)>,
-) -> impl Iterator<Item = (&'a [u8], V)> {
-    let (mut first, mut second) = (first.peekable(), second.peekable());
-    iter::from_fn(move || {
-        let order = match (first.peek(), second.peek()) {
-            (Some((left, _)), Some((right, _))) => left.cmp(right),
-            (Some(_), None) => std::cmp::Ordering::Less,
-            (None, _) => std::cmp::Ordering::Greater,
-        };
-        if order.is_eq() {
-            second.next();
-        }
-        if order.is_le() { first.next() } else { second.next() }
-    })
-}
-
-fn read_lock(buffer: &RwLock<AuxBuffer>) -> RwLockReadGuard<'_, AuxBuffer> {
+pub(super) fn read_lock(buffer: &RwLock<AuxBuffer>) -> RwLockReadGuard<'_, AuxBuffer> {
     buffer.read().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -493,6 +396,7 @@ mod tests {
         let rng = &mut SeededRng::new(test_seed());
         let directory = ram_dir();
         let mut store = EmbeddedStore::open(directory.path()).unwrap();
+        let reader = reader(&store);
         let mut expected = BTreeMap::<Box<[u8]>, Box<[u8]>>::new();
         for round in 0..250 {
             let mut edits = Vec::new();
@@ -516,9 +420,7 @@ mod tests {
             }
             if rng.below(10) == 0 {
                 check(&store.lmdb, &expected);
-                let env = open_read_only_fallback(directory.path()).unwrap();
-                let databases = Databases::open(&env).unwrap().unwrap();
-                check(&Lmdb::new(env, databases), &expected);
+                check(&reader, &expected);
                 let report = store.verify(|_| {}).unwrap();
                 assert_eq!((report.aux_entries, report.errors), (expected.len() as u64, Vec::new()));
             }
@@ -533,6 +435,52 @@ mod tests {
         let txn = store.lmdb.begin_read().unwrap();
         assert_eq!(store.lmdb.databases.aux_journal.len(&txn).unwrap(), 0);
         assert_eq!(store.lmdb.databases.aux.len(&txn).unwrap(), expected.len() as u64);
+    }
+
+    /// Reads the store as another process does.
+    fn reader(store: &EmbeddedStore) -> Lmdb {
+        let transaction = store.lmdb.begin_read().unwrap().id() as u64;
+        let env = open_read_only_fallback(store.lmdb.env.path(), transaction).unwrap();
+        let databases = Databases::open(&env).unwrap().unwrap();
+        Lmdb::new(env, databases)
+    }
+
+    fn put(key: &str, value: &str) -> Edit {
+        Edit::PutAux { key: key.as_bytes().into(), value: value.as_bytes().into() }
+    }
+
+    /// Another process reads each journal entry once, also when the journal was empty between two of its reads.
+    #[test]
+    fn readers_load_new_journal_entries_only() {
+        let directory = ram_dir();
+        let store = EmbeddedStore::open(directory.path()).unwrap();
+        commit(&store, vec![put("a", "1")]).unwrap();
+        let reader = reader(&store);
+        let read = |key: &str| reader.read_aux(key.as_bytes()).unwrap().map(|value| value[0]);
+        assert_eq!((read("a"), read("b")), (Some(b'1'), None));
+        let range = |lmdb: &Lmdb| lmdb.journal_range(&lmdb.begin_read().unwrap()).unwrap().unwrap();
+        let first = range(&store.lmdb).0;
+        let mut txn = store.lmdb.env.write_txn().unwrap();
+        store.lmdb.databases.aux_journal.put(&mut txn, &first.to_be_bytes(), b"damaged").unwrap();
+        store.lmdb.commit(txn).unwrap();
+        commit(&store, vec![put("b", "2")]).unwrap();
+        assert_eq!((read("a"), read("b")), (Some(b'1'), Some(b'2')));
+        drop(store);
+        assert!(EmbeddedStore::open(directory.path()).is_err(), "the damaged entry is read");
+
+        let other = ram_dir();
+        let store = EmbeddedStore::open(other.path()).unwrap();
+        commit(&store, vec![put("a", "1")]).unwrap();
+        let reader = self::reader(&store);
+        assert_eq!(reader.read_aux(b"a").unwrap().as_deref(), Some(&b"1"[..]));
+        let before = range(&store.lmdb).1;
+        drop(store);
+        // Merges everything.
+        drop(EmbeddedStore::open_target(other.path()).unwrap());
+        let store = EmbeddedStore::open(other.path()).unwrap();
+        commit(&store, vec![put("a", "2")]).unwrap();
+        assert!(range(&store.lmdb).0 > before, "numbers do not occur again");
+        assert_eq!(reader.read_aux(b"a").unwrap().as_deref(), Some(&b"2"[..]));
     }
 
     #[track_caller]

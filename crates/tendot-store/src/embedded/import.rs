@@ -397,7 +397,7 @@ impl ImportWriter<'_> {
         if is_last {
             fail_point::hit("import-before-last-commit");
         }
-        lmdb.commit(txn).map_err(commit_error)?;
+        lmdb.commit(txn).map_err(|error| lmdb.commit_error("committing an import", error))?;
         fail_point::hit(if is_last { "import-after-last-commit" } else { "import-between-txns" });
         Ok(is_last)
     }

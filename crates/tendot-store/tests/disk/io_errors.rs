@@ -6,17 +6,15 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pollster::block_on;
-use tempfile::TempDir;
 use tendot_proto::HandleValue;
 use tendot_store::{
     ChangeSet, CommitError, Edit, EmbeddedImporter, EmbeddedStore, NameKey, Precondition, Store, StoreError,
     restore,
 };
-use tendot_testing::{child_test, ram_dir, wait_until};
+use tendot_testing::{MountedDisk, child_test, ram_dir, wait_until};
 
 use crate::libc_shim::{DiskCall, RecordingGuard};
 use crate::{serialize_tests, share_test_lock};
@@ -81,72 +79,85 @@ fn assert_contains(error: &str, expected: &str) {
     assert!(error.contains(expected), "`{error}` does not contain `{expected}`");
 }
 
+/// A change is stored if it was acknowledged, and may be stored after a restart if its outcome is unknown; never if it was refused.
 #[test]
 fn commits() {
     let _lock = share_test_lock();
     for (error, is_persistent, expected) in INJECTED_ERRORS {
-        let mut failed_calls = BTreeMap::new();
-        for call in 1..MAX_CALLS {
-            let root = ram_dir();
-            let path = root.path().join("store");
-            let store = EmbeddedStore::open(&path).unwrap();
-            let mut acknowledged = Vec::new();
-            for number in 0..3 {
-                block_on(store.commit(put(number, 5_000))).unwrap();
-                acknowledged.push(number);
-            }
-            let recording = RecordingGuard::start(root.path());
-            recording.inject(call, error, is_persistent);
-            let mut rejected = Vec::new();
-            for number in 3..7 {
-                match block_on(store.commit(put(number, 5_000))) {
-                    Ok(_) => acknowledged.push(number),
-                    Err(failed) => {
-                        if rejected.is_empty() {
-                            assert_contains(&failed.to_string(), expected);
-                        }
-                        rejected.push((number, failed.to_string()));
-                    }
-                }
-                let stored = committed_changes(&store);
-                let is_expected = |number: &usize| {
-                    acknowledged.contains(number) || rejected.iter().any(|(rejected, _)| rejected == number)
-                };
-                assert!(acknowledged.iter().all(|number| stored.contains(number)), "{call}: reads continue");
-                assert!(stored.iter().all(is_expected), "{call}: {stored:?}");
-            }
-            let Some(failed) = recording.clear() else {
-                assert!(rejected.is_empty() && call > 5);
-                break;
-            };
-            *failed_calls.entry(format!("{failed:?}")).or_insert(0) += 1;
-            assert!(!rejected.is_empty(), "{call}: {failed:?} failed without an error");
-            // Only after a failed write of the meta page is the durable state unknown.
-            let is_in_doubt = rejected[0].1.starts_with("commit outcome unknown: ");
-            assert_eq!(is_in_doubt, failed == DiskCall::DurableWrite, "{call}, {failed:?}: {rejected:?}");
-            // After a full disk commits succeed again, unless the state on disk is unknown.
-            let continues = error == libc::ENOSPC && failed != DiskCall::DurableWrite;
-            match block_on(store.commit(put(50, 10))) {
-                Ok(_) if continues => acknowledged.push(50),
-                Err(CommitError::Store(StoreError::ReadOnly { reason })) if !continues => {
-                    assert_contains(&reason, "an earlier commit failed");
-                    assert_contains(&reason, expected);
-                }
-                other => panic!("{call}, {failed:?}: {other:?}"),
-            }
-            assert!(store.verify(|_| {}).is_ok() && store.backup(&mut tempfile::tempfile().unwrap()).is_ok());
-            let (_, last) = rejected.last().unwrap();
-            assert!(continues || rejected.len() == 1 || last.starts_with("store is read-only: "), "{last}");
-            drop((store, recording));
-            if failed == DiskCall::DurableWrite {
-                repair_meta_page(&path);
-            }
-            let stored = reopen_and_check(&path);
-            assert!(acknowledged.iter().all(|number| stored.contains(number)), "{call}: {stored:?}");
-            block_on(EmbeddedStore::open(&path).unwrap().commit(put(61, 10))).unwrap();
+        for is_meta_written in [false, true] {
+            commits_with((error, is_persistent, expected), is_meta_written);
         }
-        assert_eq!(failed_calls.len(), 3, "writes, syncs and the last page: {failed_calls:?}");
     }
+}
+
+fn commits_with((error, is_persistent, expected): (i32, bool, &str), is_meta_written: bool) {
+    let mut failed_calls = BTreeMap::new();
+    for call in 1..MAX_CALLS {
+        let root = ram_dir();
+        let path = root.path().join("store");
+        let store = EmbeddedStore::open(&path).unwrap();
+        let mut acknowledged = Vec::new();
+        for number in 0..3 {
+            block_on(store.commit(put(number, 5_000))).unwrap();
+            acknowledged.push(number);
+        }
+        let recording = RecordingGuard::start(root.path());
+        if is_meta_written {
+            recording.inject_after_meta_write(call, error, is_persistent);
+        } else {
+            recording.inject(call, error, is_persistent);
+        }
+        let mut rejected = Vec::new();
+        for number in 3..7 {
+            match block_on(store.commit(put(number, 5_000))) {
+                Ok(_) => acknowledged.push(number),
+                Err(failed) => rejected.push((number, failed)),
+            }
+            // Neither refused changes nor those that may not be durable.
+            assert_eq!(committed_changes(&store), acknowledged, "{call}");
+        }
+        let Some(failed) = recording.clear() else {
+            assert!(rejected.is_empty() && call > 5);
+            break;
+        };
+        *failed_calls.entry(format!("{failed:?}")).or_insert(0) += 1;
+        assert!(!rejected.is_empty(), "{call}: {failed:?} failed without an error");
+        assert_contains(&rejected[0].1.to_string(), expected);
+        // Only after a failed write of the meta page is the durable state unknown.
+        let is_in_doubt =
+            |failed: &CommitError| matches!(failed, CommitError::Store(StoreError::InDoubt { .. }));
+        let in_doubt: Vec<usize> =
+            rejected.iter().filter(|(_, error)| is_in_doubt(error)).map(|(number, _)| *number).collect();
+        let is_meta_failure = failed == DiskCall::DurableWrite;
+        assert_eq!(in_doubt.len(), usize::from(is_meta_failure), "{call}, {failed:?}: {rejected:?}");
+        // After a full disk commits succeed again, unless the state on disk is unknown.
+        let continues = error == libc::ENOSPC && !is_meta_failure;
+        match block_on(store.commit(put(50, 10))) {
+            Ok(_) if continues => acknowledged.push(50),
+            Err(CommitError::Store(StoreError::ReadOnly { reason })) if !continues => {
+                assert_contains(&reason, "an earlier commit failed");
+                assert_contains(&reason, expected);
+            }
+            other => panic!("{call}, {failed:?}: {other:?}"),
+        }
+        assert!(store.verify(|_| {}).is_ok() && store.backup(&mut tempfile::tempfile().unwrap()).is_ok());
+        let last = rejected.last().unwrap().1.to_string();
+        assert!(continues || rejected.len() == 1 || last.starts_with("store is read-only: "), "{last}");
+        drop((store, recording));
+        if is_meta_failure {
+            repair_meta_page(&path);
+            acknowledged.push(60);
+        }
+        let stored = reopen_and_check(&path);
+        if is_meta_failure && is_meta_written && is_persistent {
+            // The page was written, and could not be taken back.
+            acknowledged.push(in_doubt[0]);
+            acknowledged.sort_unstable();
+        }
+        assert_eq!(stored, acknowledged, "{call}, {failed:?}");
+        block_on(EmbeddedStore::open(&path).unwrap().commit(put(61, 10))).unwrap();
+    }
+    assert_eq!(failed_calls.len(), 3, "writes, syncs and the last page: {failed_calls:?}");
 }
 
 /// Readers are not affected by write errors.
@@ -311,33 +322,6 @@ fn child_directory() -> Option<PathBuf> {
     std::env::var_os(DIRECTORY_VAR).map(PathBuf::from)
 }
 
-/// Mounted tmpfs of a given size.
-struct TmpfsMount(TempDir);
-
-impl TmpfsMount {
-    /// `None` without the permission to mount.
-    fn new(options: &str) -> Option<Self> {
-        let directory = ram_dir();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
-            .arg(directory.path())
-            .output()
-            .is_ok_and(|output| output.status.success());
-        mounted.then_some(Self(directory))
-    }
-
-    fn remount(&self, options: &str) {
-        let status = Command::new("mount").args(["-o", options]).arg(self.0.path()).status().unwrap();
-        assert!(status.success());
-    }
-}
-
-impl Drop for TmpfsMount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
-    }
-}
-
 /// Commits until the disk is full; returns the acknowledged change sets.
 fn fill_disk(store: &EmbeddedStore) -> Vec<usize> {
     let mut acknowledged = committed_changes(store);
@@ -360,26 +344,22 @@ fn disk_full() {
     let _lock = serialize_tests();
     // Sizes that end in the middle of a transaction, so that some writes are cut short.
     for size in [300, 332, 376, 408] {
-        let Some(full) = TmpfsMount::new(&format!("size={size}k")) else { return };
-        let path = full.0.path().join("store");
+        let full = MountedDisk::tmpfs(&format!("size={size}k"));
+        let path = full.path().join("store");
         let store = EmbeddedStore::open(&path).unwrap();
         let acknowledged = fill_disk(&store);
-        let mut backup = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(full.0.path().join("backup"))
-            .unwrap();
+        let mut backup =
+            File::options().read(true).write(true).create_new(true).open(full.path().join("backup")).unwrap();
         assert_contains(&store.backup(&mut backup).unwrap_err().to_string(), "No space left on device");
         drop(backup);
-        std::fs::remove_file(full.0.path().join("backup")).unwrap();
-        full.remount("remount,size=8m");
+        std::fs::remove_file(full.path().join("backup")).unwrap();
+        full.remount("size=8m");
         block_on(store.commit(put(95, 7_000))).unwrap();
         drop(store);
         let found = reopen_and_check(&path);
         assert_eq!(found, [&acknowledged[..], &[95]].concat());
 
-        full.remount("remount,size=500k");
+        full.remount("size=500k");
         let mut importer = EmbeddedImporter::open(&path, "importer", 1)
             .unwrap()
             .records_per_transaction(10)
@@ -389,7 +369,7 @@ fn disk_full() {
         });
         let imported = imported.and_then(|()| importer.finish(|_| {}).map(|_| ()));
         assert_contains(&imported.unwrap_err().to_string(), "No space left on device");
-        full.remount("remount,size=20m");
+        full.remount("size=20m");
         let store = EmbeddedStore::open(&path).unwrap();
         assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
         for number in found {
@@ -399,62 +379,49 @@ fn disk_full() {
     }
 }
 
-/// Mounted ext4 file system in an image.
-struct LoopMount {
-    directory: TempDir,
-    _image: tempfile::NamedTempFile,
-}
-
-impl LoopMount {
-    /// `None` without loop devices, or the permission to mount.
-    fn ext4(bytes: u64) -> Option<Self> {
-        let (directory, image) = (ram_dir(), tempfile::NamedTempFile::new().unwrap());
-        image.as_file().set_len(bytes).unwrap();
-        let run = |program: &str, arguments: &[&str], last: &Path| {
-            let output = Command::new(program).args(arguments).arg(last).output();
-            output.is_ok_and(|output| output.status.success())
-        };
-        let path = image.path().to_str().unwrap();
-        let is_mounted = run("mkfs.ext4", &["-q", "-F", "-m", "0"], image.path())
-            && run("mount", &["-o", "loop", path], directory.path());
-        is_mounted.then_some(Self { directory, _image: image })
-    }
-}
-
-impl Drop for LoopMount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.directory.path()).status();
-    }
-}
-
-/// A full ext4 disk, on which LMDB reports a short write as EIO although some blocks are free: large changes are refused, small
-/// ones that fit are committed, and all are when there is space again.
-#[test]
-fn ext4_disk_full() {
+/// A full disk, on which LMDB reports a short write as EIO although some blocks are free: large changes are refused, small ones that
+/// fit are committed, and all are when there is space again.
+fn check_full_disk(disk: &MountedDisk) {
     let _lock = serialize_tests();
-    let Some(disk) = LoopMount::ext4(24 << 20) else { return };
-    let (path, ballast) = (disk.directory.path().join("store"), disk.directory.path().join("ballast"));
+    let path = disk.path().join("store");
     let is_disk_full = |error: &CommitError| matches!(error, CommitError::Store(StoreError::DiskFull { .. }));
     for round in 0..6 {
         let store = EmbeddedStore::open(&path).unwrap();
-        std::fs::write(&ballast, vec![1; (11 << 20) + round * 73_000]).unwrap();
+        disk.fill_to((10 << 20) - round * 73_000);
         let (mut acknowledged, mut refused) = (Vec::new(), None);
         while refused.is_none() {
             assert!(acknowledged.len() < 60, "the disk does not become full");
             // Some hundred pages.
-            match block_on(store.commit(put(acknowledged.len(), 700_000 + round * 4_096))) {
+            match block_on(store.commit(put(acknowledged.len(), 700_000 + round as usize * 4_096))) {
                 Ok(_) => acknowledged.push(acknowledged.len()),
                 Err(error) => refused = Some(error),
             }
         }
         assert!(refused.as_ref().is_some_and(is_disk_full), "{refused:?}");
         assert_eq!(committed_changes(&store), acknowledged);
-        std::fs::remove_file(&ballast).unwrap();
-        block_on(store.commit(put(95, 700_000))).unwrap();
+        disk.remove_ballast();
+        wait_until("there is space again", || match block_on(store.commit(put(95, 700_000))) {
+            Ok(_) => true,
+            // XFS frees the space of a removed file later.
+            Err(error) => {
+                assert!(is_disk_full(&error), "{error}");
+                false
+            }
+        });
         drop(store);
         assert_eq!(reopen_and_check(&path), [&acknowledged[..], &[95]].concat());
         std::fs::remove_dir_all(&path).unwrap();
     }
+}
+
+#[test]
+fn ext4_disk_full() {
+    check_full_disk(&MountedDisk::ext4(24 << 20));
+}
+
+#[test]
+fn xfs_disk_full() {
+    check_full_disk(&MountedDisk::xfs());
 }
 
 /// A restore to a full disk says so.
@@ -466,8 +433,8 @@ fn restore_to_a_full_disk() {
     block_on(store.commit(put(1, 500_000))).unwrap();
     let mut backup = tempfile::tempfile().unwrap();
     store.backup(&mut backup).unwrap();
-    let Some(full) = TmpfsMount::new("size=400k") else { return };
-    let error = restore(&mut backup, &full.0.path().join("store"), false).unwrap_err().to_string();
+    let full = MountedDisk::tmpfs("size=400k");
+    let error = restore(&mut backup, &full.path().join("store"), false).unwrap_err().to_string();
     assert!(error.contains("No space left on device") && !error.contains("backup"), "{error}");
 }
 
@@ -506,20 +473,20 @@ fn child_with_file_size_limit() {
 #[test]
 fn read_only_file_system() {
     let _lock = serialize_tests();
-    let Some(disk) = TmpfsMount::new("size=8m") else { return };
-    let path = disk.0.path().join("store");
+    let disk = MountedDisk::tmpfs("size=8m");
+    let path = disk.path().join("store");
     let store = EmbeddedStore::open(&path).unwrap();
     block_on(store.commit(put(1, 10))).unwrap();
     drop(store);
-    disk.remount("remount,ro");
+    disk.remount("ro");
     let expected = "Read-only file system";
     assert_contains(&EmbeddedStore::open(&path).unwrap_err().to_string(), expected);
-    assert_contains(&EmbeddedStore::open(&disk.0.path().join("new")).unwrap_err().to_string(), expected);
+    assert_contains(&EmbeddedStore::open(&disk.path().join("new")).unwrap_err().to_string(), expected);
     assert_contains(&EmbeddedImporter::open(&path, "importer", 1).unwrap_err().to_string(), expected);
     let reader = EmbeddedStore::open_read_only(&path);
     // LMDB reads without a reader table where it cannot create one.
     assert_eq!(committed_changes(&reader.unwrap()), [1]);
-    disk.remount("remount,rw");
+    disk.remount("rw");
     assert_eq!(reopen_and_check(&path), [1]);
 }
 

@@ -62,6 +62,8 @@ struct InjectedFault {
     call: u32,
     /// Whether all later calls fail, too.
     is_persistent: bool,
+    /// Whether a write of a meta page takes effect although it fails: only its sync fails.
+    is_meta_written: bool,
     error: c_int,
 }
 
@@ -99,8 +101,17 @@ impl RecordingGuard {
 
     /// Makes a call fail, counted from now on, and all later ones if the error `is_persistent`.
     pub(crate) fn inject(&self, call: u32, error: c_int, is_persistent: bool) {
+        self.start_fault(InjectedFault { call, is_persistent, is_meta_written: false, error });
+    }
+
+    /// Like [`inject`](Self::inject), but a write of a meta page takes effect although it fails.
+    pub(crate) fn inject_after_meta_write(&self, call: u32, error: c_int, is_persistent: bool) {
+        self.start_fault(InjectedFault { call, is_persistent, is_meta_written: true, error });
+    }
+
+    fn start_fault(&self, fault: InjectedFault) {
         if let Some(recorder) = recorder().as_mut() {
-            recorder.fault = Some(InjectedFault { call, is_persistent, error });
+            recorder.fault = Some(fault);
             recorder.calls = 0;
             recorder.failed = None;
         }
@@ -188,6 +199,9 @@ fn write_with(fd: c_int, at: Option<off_t>, bytes: &[&[u8]], real: impl FnOnce()
     if let Some(error) =
         recorder.should_fail(if is_durable { DiskCall::DurableWrite } else { DiskCall::Write })
     {
+        if is_durable && recorder.fault.is_some_and(|fault| fault.is_meta_written) {
+            real();
+        }
         return fail(error) as ssize_t;
     }
     // SAFETY: returns the position.

@@ -19,6 +19,7 @@ use tracing_subscriber::{Layer as _, fmt, registry};
 
 use crate::CliError;
 use crate::config::LogFormat;
+use crate::runtime::thread_error;
 
 /// Capacity of the queue.
 const QUEUE_LINES: usize = 8 << 10;
@@ -46,7 +47,7 @@ impl LogWriter {
     /// Installs the global `tracing` subscriber; other crates log only warnings and errors.
     pub(crate) fn install(format: LogFormat, level: Level) -> Result<Self, CliError> {
         let log =
-            Self::spawn(io::stderr()).map_err(|error| CliError::io("cannot start the log thread", &error))?;
+            Self::spawn(io::stderr()).map_err(|error| thread_error("cannot start the log thread", &error))?;
         let is_text = match format {
             LogFormat::Auto => io::stderr().is_terminal(),
             LogFormat::Text => true,

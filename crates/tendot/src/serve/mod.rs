@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<CommandStatus, CliError>
     let settings = arguments.load_settings()?;
     let log = LogWriter::install(settings.log_format, settings.log_level)?;
     settings.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-    let result = runtime::multi_thread_default()?.block_on(serve(arguments, &settings, &log));
+    let result = runtime::for_server()?.block_on(serve(arguments, &settings, &log));
     log.flush();
     result
 }

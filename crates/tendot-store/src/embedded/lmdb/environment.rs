@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "opening LMDB is unsafe")]
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use heed::types::Bytes;
@@ -62,15 +62,24 @@ fn check_length(env: &Env, directory: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Opens an existing environment a second time in this process, read-only, after LMDB has failed.
-pub(crate) fn open_read_only_fallback(directory: &Path) -> Result<Env, heed::Error> {
-    let mut options = EnvOpenOptions::new();
-    options.max_dbs(DATABASE_NAMES.len() as u32);
-    let flags = EnvFlags::READ_ONLY | EnvFlags::NO_LOCK | EnvFlags::NO_SUB_DIR | EnvFlags::NO_READ_AHEAD;
-    // SAFETY: no lock is needed without writers: LMDB refuses our writes, and our directory lock excludes other processes.
-    unsafe { options.flags(flags) };
-    // SAFETY: as above. The path is that of the file, so this environment is distinct from that of the directory.
-    open_with_largest_map(&mut options, |options| unsafe { options.open(directory.join("data.mdb")) })
+/// Opens an existing environment a second time in this process, read-only, after LMDB has failed; it reads the state of the given
+/// transaction. The file may also have the next state, whose meta page LMDB could neither sync nor take back.
+pub(crate) fn open_read_only_fallback(directory: &Path, transaction: u64) -> Result<Env, heed::Error> {
+    for snapshot in [EnvFlags::empty(), EnvFlags::PREV_SNAPSHOT] {
+        let mut options = EnvOpenOptions::new();
+        options.max_dbs(DATABASE_NAMES.len() as u32);
+        let flags = EnvFlags::READ_ONLY | EnvFlags::NO_LOCK | EnvFlags::NO_SUB_DIR | EnvFlags::NO_READ_AHEAD;
+        // SAFETY: no lock is needed without writers: LMDB refuses our writes, and our directory lock excludes other processes.
+        unsafe { options.flags(flags | snapshot) };
+        // SAFETY: as above. The path is that of the file, so this environment is distinct from that of the directory.
+        let open = |options: &EnvOpenOptions<WithTls>| unsafe { options.open(directory.join("data.mdb")) };
+        let env = open_with_largest_map(&mut options, open)?;
+        let found = env.read_txn()?.id() as u64;
+        if found == transaction {
+            return Ok(env);
+        }
+    }
+    Err(io::Error::other("the last committed state is not in the file").into())
 }
 
 /// Opens with the largest of [`MAP_SIZES_BYTES`] for which there is address space.

@@ -1,12 +1,15 @@
 //! LMDB environment of an embedded store: creating, opening, head of the log.
 //!
-//! `environment` opens LMDB (the only unsafe code), `transaction` commits, `page_check` checks LMDB's pages without LMDB.
+//! `environment` opens LMDB (the only unsafe code), `transaction` commits, `meta_sync` makes the state that is opened durable,
+//! `page_check` checks LMDB's pages without LMDB.
 
 pub(crate) mod environment;
+mod meta_sync;
 pub(crate) mod page_check;
 pub(crate) mod transaction;
 
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use environment::Databases;
@@ -31,6 +34,10 @@ pub(crate) struct Lmdb {
     data_file: Option<DataFileLock>,
     /// Second, read-only environment, opened when LMDB has failed.
     pub(crate) read_only_fallback: OnceLock<Option<Box<Self>>>,
+    /// Id of the last transaction whose commit succeeded.
+    last_transaction: AtomicU64,
+    /// The only transaction whose state may be read, if this is a read-only fallback.
+    only_transaction: Option<u64>,
 }
 
 /// Value of `format` in the database `meta`.
@@ -50,7 +57,10 @@ pub(crate) const TRANSACTION_META_KEY: &[u8] = b"transaction";
 
 impl Lmdb {
     pub(crate) fn new(env: Env, databases: Databases) -> Self {
+        let last_transaction = env.read_txn().map_or(0, |txn| txn.id() as u64);
         Self {
+            last_transaction: AtomicU64::new(last_transaction),
+            only_transaction: None,
             env,
             databases,
             dictionary: DictionaryCache::new(),
@@ -82,6 +92,7 @@ impl Lmdb {
             data_file = DataFileLock::acquire(directory)?;
         }
         let env = environment::open_environment(directory, false)?;
+        meta_sync::sync_meta_pages(&env).map_err(io_error(directory))?;
         // Slots of killed readers would keep old pages from being reused.
         env.clear_stale_readers().map_err(io_error(directory))?;
         let databases = Self::open_databases(&env, directory)?;
@@ -191,7 +202,14 @@ impl Lmdb {
     }
 
     pub(crate) fn begin_read(&self) -> Result<RoTxn<'_, WithTls>, StoreError> {
-        self.env.read_txn().map_err(|error| backend_error("starting a read transaction", error))
+        const OPERATION: &str = "starting a read transaction";
+        let txn = self.env.read_txn().map_err(|error| backend_error(OPERATION, error))?;
+        if self.only_transaction.is_some_and(|only| only != txn.id() as u64) {
+            // The system has dropped a page that it could not write, and reads the disk again.
+            let error = "the state on disk is unknown after a failed write; restart the service".into();
+            return Err(StoreError::Backend { operation: OPERATION, error });
+        }
+        Ok(txn)
     }
 }
 

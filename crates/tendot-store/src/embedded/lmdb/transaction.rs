@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::atomic::Ordering;
 
 use heed::{MdbError, RwTxn};
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
 
-use super::{Lmdb, TRANSACTION_META_KEY, environment};
+use super::{Lmdb, TRANSACTION_META_KEY, backend_error, environment};
+use crate::StoreError;
 
 /// Space that a transaction needs at most, apart from very large imports, in bytes.
 const MAX_TRANSACTION_BYTES: u64 = 64 << 20;
@@ -20,13 +22,27 @@ impl Lmdb {
     pub(crate) fn commit(&self, mut txn: RwTxn<'_>) -> Result<(), heed::Error> {
         let number = txn.id() as u64;
         self.write_meta(&mut txn, TRANSACTION_META_KEY, &number.to_le_bytes())?;
+        let had_little_space = self.free_bytes().is_some_and(|free| free < MAX_TRANSACTION_BYTES);
         txn.commit().map_err(|error| match error {
             // LMDB reports a short write only as a generic I/O error.
-            heed::Error::Io(_) if !is_disk_full(&error) => {
-                self.probe_free_space().map_or(error, heed::Error::Io)
-            }
+            heed::Error::Io(_) if !is_disk_full(&error) => match self.probe_free_space() {
+                Some(full) => heed::Error::Io(full),
+                // Space became free meanwhile: XFS frees that of a removed file later, or when a reservation needs it.
+                None if had_little_space => heed::Error::Io(Errno::NOSPC.into()),
+                None => error,
+            },
             _ => error,
-        })
+        })?;
+        self.last_transaction.store(number, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Error of a failed commit: its outcome is unknown if LMDB could not write its meta page.
+    pub(crate) fn commit_error(&self, operation: &'static str, error: heed::Error) -> StoreError {
+        if self.is_poisoned() {
+            return StoreError::InDoubt { reason: error.to_string() };
+        }
+        backend_error(operation, error)
     }
 
     /// Commits twice without changes: LMDB keeps two states, and both must have the ids of their transactions.
@@ -71,12 +87,16 @@ impl Lmdb {
         matches!(self.env.read_txn(), Err(heed::Error::Mdb(MdbError::Panic)))
     }
 
-    /// Returns the read-only fallback, opened on first use after LMDB has failed; nothing is written any more then.
+    /// Returns the read-only fallback, opened on first use after LMDB has failed; nothing is written any more then. It reads the
+    /// last state whose commit succeeded: that of the failed one may not be durable.
     pub(crate) fn read_only_fallback(&self) -> Option<&Self> {
         let open = || {
-            let env = environment::open_read_only_fallback(self.env.path())?;
+            let transaction = self.last_transaction.load(Ordering::SeqCst);
+            let env = environment::open_read_only_fallback(self.env.path(), transaction)?;
             let databases = environment::Databases::open(&env)?;
-            Ok::<_, heed::Error>(databases.map(|databases| Box::new(Self::new(env, databases))))
+            let fallback =
+                |databases| Self { only_transaction: Some(transaction), ..Self::new(env, databases) };
+            Ok::<_, heed::Error>(databases.map(|databases| Box::new(fallback(databases))))
         };
         // If this fails, reads return the original error.
         self.read_only_fallback.get_or_init(|| open().unwrap_or_default()).as_deref()
@@ -93,7 +113,7 @@ pub(crate) fn is_disk_full(error: &heed::Error) -> bool {
     }
 }
 
-const fn is_out_of_space(kind: io::ErrorKind) -> bool {
+pub(super) const fn is_out_of_space(kind: io::ErrorKind) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
 }

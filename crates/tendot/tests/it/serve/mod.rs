@@ -1,17 +1,20 @@
-//! `tendot serve`: requests, configuration, attacks, shutdown and crashes.
+//! `tendot serve`: requests, configuration, attacks, limits of the system, shutdown and crashes.
 
 mod config;
 mod countries;
 mod crash;
 mod data_directory;
 mod demo;
+mod full_disk;
 mod limits;
 mod log;
+mod memory;
 mod native;
 mod operator_token;
 mod shutdown;
 mod site;
 mod systemd;
+mod thread_limit;
 mod tls;
 mod udp_flood;
 mod units;

@@ -1,0 +1,26 @@
+//! Makes the state durable that LMDB reads when a store is opened.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write as _};
+
+use heed::Env;
+
+use super::transaction::is_out_of_space;
+
+/// Writes both meta pages again, unchanged, and syncs the file.
+///
+/// An earlier process may have been killed before the sync of a meta page had ended, or the sync may have failed. The page that is
+/// read now is then another one than after a power failure, and nothing may be read that can still be lost. The page has to be
+/// written: the system does not write it again by itself after a failed sync.
+pub(super) fn sync_meta_pages(env: &Env) -> io::Result<()> {
+    let mut file = File::options().read(true).write(true).open(env.path().join("data.mdb"))?;
+    let mut pages = vec![0; 2 * env.unnamed_database_stat().page_size as usize];
+    file.read_exact(&mut pages)?;
+    file.rewind()?;
+    match file.write_all(&pages) {
+        // Where a page that is written again takes new space: the store can be read while the disk is full.
+        Err(error) if is_out_of_space(error.kind()) => {}
+        written => written?,
+    }
+    file.sync_data()
+}

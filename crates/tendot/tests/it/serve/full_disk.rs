@@ -1,0 +1,164 @@
+//! A full disk: 507 for exactly the changes that did not fit, alone and in batches; writing goes on when there is space.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use tendot_testing::http::HttpResponse;
+use tendot_testing::{MountedDisk, wait_until};
+
+use crate::support::{TestDir, TestServer};
+
+/// Space that is left, far less than is written.
+const FREE_BYTES: u64 = 2 << 20;
+
+/// Lines of a batch.
+const LINES: usize = 1_000;
+
+#[test]
+fn full_ext4_disk() {
+    check(&MountedDisk::ext4(40 << 20));
+}
+
+#[test]
+fn full_xfs_disk() {
+    check(&MountedDisk::xfs());
+}
+
+#[test]
+fn full_tmpfs() {
+    check(&MountedDisk::tmpfs("size=40m"));
+}
+
+fn line(name: &str) -> String {
+    json!({"name": name, "url": format!("https://example.org/{}", "x".repeat(1_500))}).to_string()
+}
+
+/// A server whose data are on a small disk, with the prefix 10.70000.
+struct SmallServer {
+    server: TestServer,
+    /// Names that were acknowledged, and those that were refused.
+    stored: BTreeSet<String>,
+    refused: BTreeSet<String>,
+}
+
+impl SmallServer {
+    fn start(dir: &TestDir, disk: &MountedDisk) -> Self {
+        let data = disk.path().join("data");
+        let server = TestServer::builder(dir).data(data.to_str().unwrap()).start();
+        let post = |path: &str, body| {
+            let response = server.request("POST", path).json(&body).send(server.address());
+            assert_eq!(response.status, 201, "{}", response.text());
+            response.json()
+        };
+        post("/api/v1/agencies", json!({"code": "LIB", "name": "Library", "metadata": "optional"}));
+        let registrant = json!({"agency": "LIB", "name": "Press", "contact": "a@example.org"});
+        let registrant = post("/api/v1/registrants", registrant);
+        post("/api/v1/prefixes", json!({"registrant": registrant["id"], "prefix": "10.70000"}));
+        Self { server, stored: BTreeSet::new(), refused: BTreeSet::new() }
+    }
+
+    /// Registers one name.
+    fn register(&mut self, name: &str) {
+        let request = self.server.request("POST", "/api/v1/dois").body(line(name));
+        let response = request.header("Content-Type: application/json").send(self.server.address());
+        let code = response.json()["code"].as_str().map(ToOwned::to_owned);
+        match (response.status, code.as_deref()) {
+            (201, _) => self.stored.insert(name.into()),
+            (507, Some("disk-full")) => self.refused.insert(name.into()),
+            _ => panic!("{name}: {}", response.text()),
+        };
+    }
+
+    fn send_batch(&self, names: &[String], key: &str) -> HttpResponse {
+        let lines: Vec<String> = names.iter().map(|name| line(name)).collect();
+        let mut request = self.server.request("POST", "/api/v1/dois/batch").body(lines.join("\n"));
+        if !key.is_empty() {
+            request = request.header(&format!("Idempotency-Key: {key}"));
+        }
+        let response = request.header("Content-Type: application/x-ndjson").send(self.server.address());
+        assert_eq!(response.status, 200, "{}", response.text());
+        response
+    }
+
+    /// Registers names in one batch: every line has a result. Returns the number of refused ones.
+    fn register_batch(&mut self, names: &[String], key: &str) -> usize {
+        let results = self.send_batch(names, key).json_lines();
+        assert_eq!(results.len(), names.len(), "{:?}", results.last());
+        let refused_before = self.refused.len();
+        for (name, result) in names.iter().zip(results) {
+            match (result["status"].as_str(), &result["error"]) {
+                (Some("created"), _) => self.stored.insert(name.clone()),
+                (Some("refused"), error)
+                    if (&error["status"], &error["code"]) == (&json!(507), &json!("disk-full")) =>
+                {
+                    self.refused.insert(name.clone())
+                }
+                _ => panic!("{result}"),
+            };
+        }
+        self.refused.len() - refused_before
+    }
+
+    /// Checks that exactly the acknowledged names exist.
+    fn check_names(&self) {
+        let (mut found, mut after) = (BTreeSet::new(), String::new());
+        loop {
+            let target = format!("/api/v1/dois?prefix=10.70000&limit=1000&after={after}");
+            let page = self.server.request("GET", &target).send(self.server.address());
+            assert_eq!(page.status, 200, "{}", page.text());
+            let page = page.json();
+            let items = page["items"].as_array().unwrap();
+            found.extend(items.iter().map(|item| item["name"].as_str().unwrap().to_owned()));
+            match page["next"].as_str() {
+                Some(next) => next.clone_into(&mut after),
+                None => break,
+            }
+        }
+        assert_eq!(found.len(), self.stored.len());
+        assert!(found == self.stored, "{:?}", found.symmetric_difference(&self.stored).take(5));
+    }
+}
+
+fn check(disk: &MountedDisk) {
+    let dir = TestDir::new();
+    let mut server = SmallServer::start(&dir, disk);
+    let names = |kind: &str, count: usize| -> Vec<String> {
+        (0..count).map(|number| format!("10.70000/{kind}-{number:04}")).collect()
+    };
+    server.register("10.70000/first");
+    disk.fill_to(FREE_BYTES);
+    let batch = names("batch", LINES);
+    assert!(server.register_batch(&batch, "") > 100, "the disk is not full");
+    for name in names("single", 10) {
+        server.register(&name);
+    }
+    assert!(server.refused.iter().any(|name| name.contains("single")), "the disk is not full");
+    let keyed = names("keyed", LINES / 4);
+    assert!(server.register_batch(&keyed, "a-key") > 100, "the disk is not full");
+    server.check_names();
+    assert_eq!(server.server.get("/10.70000/first").status, 302);
+
+    disk.remove_ballast();
+    // XFS frees the space of a removed file later.
+    let mut attempts = 0;
+    wait_until("there is space again", || {
+        let name = format!("10.70000/attempt-{attempts}");
+        attempts += 1;
+        server.register(&name);
+        server.stored.contains(&name)
+    });
+    // A repeated batch keeps the results of accepted lines, and tries the others again.
+    let results = server.send_batch(&keyed, "a-key").json_lines();
+    assert_eq!(results.iter().filter(|result| result["status"] == "created").count(), keyed.len());
+    server.stored.extend(keyed);
+    let refused: Vec<String> =
+        std::mem::take(&mut server.refused).into_iter().filter(|name| !name.contains("keyed")).collect();
+    assert_eq!(server.register_batch(&refused, ""), 0);
+    server.register("10.70000/last");
+    assert!(server.refused.is_empty());
+    server.check_names();
+    assert_eq!(server.server.get("/readyz?write").status, 200);
+    assert_eq!(server.server.terminate(), Some(0));
+    let data = disk.path().join("data");
+    dir.run_ok(&["verify", "--data", data.to_str().unwrap()]);
+}
