@@ -14,6 +14,7 @@
 //! - [`wait_until`], [`wait_for`]: wait for a condition instead of sleeping
 //! - [`http`]: an HTTP/1.1 client that sends exactly what a test writes
 //! - [`ServerProcess`]: a server program, killed on drop
+//! - [`MountedDisk`]: a small file system, to be filled
 //! - [`median`]: of measurements
 //! - [`child_test`], [`emit`]: a test of the same program in a process of its own
 //! - [`CountingAllocator`]: counts allocations in a test program of its own
@@ -41,6 +42,7 @@ pub mod handle_messages;
 pub mod handle_server;
 pub mod hex;
 pub mod http;
+mod mounted_disk;
 mod packages;
 mod ports;
 pub mod postgres;
@@ -59,6 +61,7 @@ pub use conformance_files::{conformance, workspace_root};
 pub use country_database::country_database;
 pub use directory::ram_dir;
 pub use extent::{is_full_run, repetitions};
+pub use mounted_disk::MountedDisk;
 pub use packages::{ensure_programs, install_packages, is_installed, python_environment};
 pub use ports::free_port;
 pub use process::{ServerProcess, anonymous_memory, cpu_time, peak_memory, run_checked, status_bytes};

@@ -1,8 +1,7 @@
-//! `tendot serve`: requests, configuration, attacks, shutdown and crashes.
+//! `tendot serve`: requests, configuration, attacks and shutdown.
 
 mod config;
 mod countries;
-mod crash;
 mod data_directory;
 mod demo;
 mod limits;
