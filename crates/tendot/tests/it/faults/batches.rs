@@ -37,8 +37,9 @@ impl Client<'_> {
         let request = request.header("Content-Type: application/x-ndjson").body(lines.collect::<String>());
         let (count, mut rng, mut first) = (self.load.service.len(), self.rng.clone(), Some(server));
         let next = || first.take().unwrap_or_else(|| if is_bound { 0 } else { rng.below(count) });
-        let (_, results) = send_batch(&mut self.connections, next, &request, operations.len());
+        let (answer, results) = send_batch(&mut self.connections, next, &request, operations.len());
         for (operation, result) in operations.iter().zip(&results) {
+            ledger.set_server(*operation, answer.server);
             record_result(ledger, *operation, result);
         }
         ledger.batches.lock().unwrap().push(Batch { request, operations, results });

@@ -43,13 +43,26 @@ pub(super) enum Action {
     Read { observed: ObservedState },
 }
 
+impl Action {
+    const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Put => "put",
+            Self::Delete => "delete",
+            Self::Transfer { .. } => "transfer",
+            Self::Read { .. } => "read",
+        }
+    }
+}
+
 /// Operation on a name. Its times are numbers of one logical clock for all clients.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
     pub(super) id: usize,
     pub(super) name: String,
     pub(super) action: Action,
-    /// Server that the request was sent to.
+    /// Server that the request was last sent to.
     pub(super) server: usize,
     pub(super) started: u64,
     /// Time after which the operation cannot take effect; `None` if there is no such time.
@@ -153,6 +166,11 @@ impl Ledger {
         }
     }
 
+    /// Sets the server that has answered a request that was sent to several.
+    pub(super) fn set_server(&self, id: usize, server: usize) {
+        self.operations.lock().unwrap()[id].server = server;
+    }
+
     /// Ends a read.
     pub(super) fn finish_read(&self, id: usize, state: ObservedState) {
         self.operations.lock().unwrap()[id].action = Action::Read { observed: state };
@@ -183,15 +201,27 @@ impl Ledger {
         self.codes.lock().unwrap().get(code).copied().unwrap_or_default()
     }
 
-    /// Numbers of operations by outcome, and of errors by code.
+    /// Numbers of operations by kind and outcome, of requests with idempotency keys, and of errors by code.
     pub(super) fn summary(&self) -> String {
-        let operations = self.operations();
-        let count = |outcome| operations.iter().filter(|operation| operation.outcome == outcome).count();
+        let mut counts: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
+        for operation in self.operations() {
+            let column = match operation.outcome {
+                Outcome::Acknowledged => 0,
+                Outcome::Unknown => 1,
+                Outcome::Refused => 2,
+            };
+            counts.entry(operation.action.as_str()).or_default()[column] += 1;
+        }
+        let counts = counts.iter().map(|(action, [acknowledged, unknown, refused])| {
+            format!("{action}: {acknowledged} acknowledged, {unknown} unknown, {refused} refused\n")
+        });
+        let is_revoked = |token: &&Token| token.is_revoked;
         format!(
-            "{} acknowledged, {} unknown, {} refused {:?}",
-            count(Outcome::Acknowledged),
-            count(Outcome::Unknown),
-            count(Outcome::Refused),
+            "{}{} registrations with keys, {} batches, {} tokens revoked; errors: {:?}",
+            counts.collect::<String>(),
+            self.registrations.lock().unwrap().len(),
+            self.batches.lock().unwrap().len(),
+            self.tokens.lock().unwrap().iter().filter(is_revoked).count(),
             self.codes.lock().unwrap()
         )
     }

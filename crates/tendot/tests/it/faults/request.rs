@@ -53,6 +53,8 @@ pub(super) fn is_unknown_message(message: &str) -> bool {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) outcome: Outcome,
+    /// Server that the request was sent to.
+    pub(super) server: usize,
     /// Status; 0 without a response.
     pub(super) status: u16,
     /// Error code; empty without an error.
@@ -61,8 +63,8 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    fn without_response(outcome: Outcome) -> Self {
-        Self { outcome, status: 0, code: String::new(), response: HttpResponse::default() }
+    fn without_response(outcome: Outcome, server: usize) -> Self {
+        Self { outcome, server, status: 0, code: String::new(), response: HttpResponse::default() }
     }
 
     pub(super) fn json(&self) -> Json {
@@ -92,16 +94,16 @@ impl<'w> Connections<'w> {
         };
         let Ok(mut connection) = connection else {
             thread::sleep(RETRY_DELAY);
-            return Answer::without_response(Outcome::Refused);
+            return Answer::without_response(Outcome::Refused, server);
         };
         connection.stream().set_read_timeout(Some(timeout)).unwrap();
         let Ok(response) = connection.exchange(request) else {
-            return Answer::without_response(Outcome::Unknown);
+            return Answer::without_response(Outcome::Unknown, server);
         };
         if response.header("connection") != Some("close") {
             self.open[server] = Some(connection);
         }
-        self.classify(response)
+        self.classify(response, server)
     }
 
     /// Sends a request that can be repeated until it is answered for good: with an idempotency key, or idempotent by itself.
@@ -123,10 +125,10 @@ impl<'w> Connections<'w> {
         }
     }
 
-    fn classify(&self, response: HttpResponse) -> Answer {
+    fn classify(&self, response: HttpResponse, server: usize) -> Answer {
         let status = response.status;
         if matches!(status, 200..=399) {
-            return Answer { outcome: Outcome::Acknowledged, status, code: String::new(), response };
+            return Answer { outcome: Outcome::Acknowledged, server, status, code: String::new(), response };
         }
         let json = response.json();
         let code = match json["code"].as_str() {
@@ -142,6 +144,6 @@ impl<'w> Connections<'w> {
             || status == 500 && response.text().contains("disk is full");
         assert!(is_unknown || is_expected, "unexpected response: {}{}", response.head, response.text());
         let outcome = if is_unknown { Outcome::Unknown } else { Outcome::Refused };
-        Answer { outcome, status, code, response }
+        Answer { outcome, server, status, code, response }
     }
 }

@@ -12,7 +12,7 @@ use super::request::{Answer, Connections};
 use super::service::{HANDLE_PREFIX, MAIN_PREFIX, QUOTA_PREFIX};
 
 /// Operations after which one name of the pool is replaced by a new one: retired names cannot be used again.
-const OPERATIONS_PER_NAME: usize = 10;
+const OPERATIONS_PER_NAME: usize = 6;
 
 /// Names in use at a time, per prefix.
 const NAME_POOL_SIZE: usize = 12;
@@ -88,6 +88,7 @@ impl<'w> Client<'w> {
     pub(super) fn finish(&self, operation: usize, answer: &Answer) {
         // A lost connection, other than a response that says so, means that the server was killed.
         let is_server_dead = answer.status == 0 && self.load.settings.lost_connection_means_kill;
+        self.load.ledger.set_server(operation, answer.server);
         self.load.ledger.finish(operation, answer.outcome, is_server_dead);
     }
 
