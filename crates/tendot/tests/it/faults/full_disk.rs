@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
 
-use tendot_testing::{MountedDisk, SeededRng, repetitions, wait_until};
+use tendot_testing::{MountedDisk, SeededRng, repetitions};
 
 use super::load::{Load, LoadSettings, QUOTA, seeded_rng};
 use super::service::Service;
@@ -39,7 +39,7 @@ fn check_full_disk(mount: impl Fn() -> MountedDisk) {
                 load.wait_for_progress(rng.in_range(1, 50) as u64);
                 let enough = load.ledger.code_count("disk-full") + REFUSALS_PER_FILL;
                 fill(&ballast, &mut rng);
-                wait_until("changes are refused", || load.ledger.code_count("disk-full") >= enough);
+                load.wait_until("changes are refused", || load.ledger.code_count("disk-full") >= enough);
                 fs::remove_file(&ballast).unwrap();
                 load.wait_for_progress(50);
             }

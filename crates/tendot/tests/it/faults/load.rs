@@ -41,6 +41,7 @@ pub(super) struct Load {
     /// Changes that the reader of the change feed has received, in order.
     pub(super) followed: Mutex<Vec<Json>>,
     is_finished: AtomicBool,
+    has_failed: AtomicBool,
 }
 
 /// Random numbers of a test; prints their seed, which the output of a failed test has.
@@ -53,8 +54,9 @@ pub(super) fn seeded_rng() -> SeededRng {
 
 impl Load {
     pub(super) fn new(service: Service, settings: LoadSettings) -> Self {
-        let (ledger, followed, is_finished) = (Ledger::default(), Mutex::default(), AtomicBool::new(false));
-        Self { service, ledger, settings, followed, is_finished }
+        let (ledger, followed) = (Ledger::default(), Mutex::default());
+        let [is_finished, has_failed] = [(); 2].map(|()| AtomicBool::new(false));
+        Self { service, ledger, settings, followed, is_finished, has_failed }
     }
 
     pub(super) fn is_finished(&self) -> bool {
@@ -66,11 +68,17 @@ impl Load {
     pub(super) fn run(&self, seed: u64, fault: impl FnOnce()) {
         thread::scope(|scope| {
             // Also stops the clients when the fault fails.
-            let stop = StopOnDrop(&self.is_finished);
+            let stop = SetOnDrop(&self.is_finished);
             for number in 0..CLIENTS {
-                scope.spawn(move || Client::new(self, number, seed).run());
+                scope.spawn(move || {
+                    let _failure = SetOnPanic(&self.has_failed);
+                    Client::new(self, number, seed).run();
+                });
             }
-            scope.spawn(|| self.follow_changes());
+            scope.spawn(|| {
+                let _failure = SetOnPanic(&self.has_failed);
+                self.follow_changes();
+            });
             fault();
             drop(stop);
         });
@@ -81,7 +89,16 @@ impl Load {
     #[track_caller]
     pub(super) fn wait_for_progress(&self, operations: u64) {
         let enough = self.ledger.acknowledged() + operations;
-        wait_until("clients make progress", || self.ledger.acknowledged() >= enough);
+        self.wait_until("clients make progress", || self.ledger.acknowledged() >= enough);
+    }
+
+    /// Waits for a condition, or panics when a client has failed.
+    #[track_caller]
+    pub(super) fn wait_until(&self, what: &str, condition: impl Fn() -> bool) {
+        wait_until(what, || {
+            assert!(!self.has_failed.load(Ordering::Relaxed), "a client has failed");
+            condition()
+        });
     }
 
     /// Reads the change feed in small steps, at any server.
@@ -103,11 +120,22 @@ impl Load {
     }
 }
 
-/// Stops the clients on drop.
-struct StopOnDrop<'a>(&'a AtomicBool);
+/// Sets a flag on drop.
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for StopOnDrop<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Sets a flag when its thread panics.
+struct SetOnPanic<'a>(&'a AtomicBool);
+
+impl Drop for SetOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
     }
 }

@@ -140,7 +140,8 @@ impl<'w> Connections<'w> {
         let is_unknown = code == "outcome-unknown" || is_unknown_message(&response.text());
         let is_expected = EXPECTED_CODES.contains(&&*code)
             || matches!(&*code, "404/100" | "404/null" | "410/null" | "409/101")
-            || matches!(status, 503 | 507)
+            // Failed authentications, with revoked tokens, are limited.
+            || matches!(status, 429 | 503 | 507)
             || status == 500 && response.text().contains("disk is full");
         assert!(is_unknown || is_expected, "unexpected response: {}{}", response.head, response.text());
         let outcome = if is_unknown { Outcome::Unknown } else { Outcome::Refused };

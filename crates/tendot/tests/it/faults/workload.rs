@@ -8,7 +8,7 @@ use tendot_testing::{SeededRng, WAIT_TIMEOUT};
 
 use super::ledger::{Action, KeyedRegistration, ObservedState, Outcome, Token, url};
 use super::load::Load;
-use super::request::{Answer, Connections};
+use super::request::{Answer, Connections, is_temporary};
 use super::service::{HANDLE_PREFIX, MAIN_PREFIX, QUOTA_PREFIX};
 
 /// Operations after which one name of the pool is replaced by a new one: retired names cannot be used again.
@@ -225,7 +225,7 @@ impl<'w> Client<'w> {
         let answer = self.connections.send(server, &request, WAIT_TIMEOUT);
         self.finish(id, &answer);
         let is_rejected = answer.status == 401;
-        let is_answered = answer.status != 0 && !super::request::is_temporary(&answer.code);
+        let is_answered = !matches!(answer.status, 0 | 429) && !is_temporary(&answer.code);
         assert!(
             !is_answered || answer.outcome == Outcome::Unknown || is_rejected != is_valid,
             "token {token}, valid: {is_valid}: {}",
