@@ -3,6 +3,7 @@
 mod debug;
 mod docs;
 mod explain;
+mod faults;
 mod handle;
 mod help;
 mod interop;

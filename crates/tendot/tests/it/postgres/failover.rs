@@ -128,7 +128,7 @@ impl FailoverLoad {
                     assert!(response.header("retry-after").is_some(), "{}", response.head);
                     // An immediate retry would only load the server.
                     thread::sleep(Duration::from_millis(50));
-                    let is_unknown = response.text().contains("not known");
+                    let is_unknown = response.text().contains("outcome unknown");
                     assert_eq!(is_unknown, response.status == 500, "{}", response.text());
                     if is_unknown { ClientOutcome::Unknown } else { ClientOutcome::Refused }
                 }

@@ -1,8 +1,7 @@
-//! `tendot serve`: requests, configuration, attacks, limits of the system, shutdown and crashes.
+//! `tendot serve`: requests, configuration, attacks, limits of the system and shutdown.
 
 mod config;
 mod countries;
-mod crash;
 mod data_directory;
 mod demo;
 mod full_disk;

@@ -1,13 +1,11 @@
-//! The native protocol of the server: transports, addresses, its key and site record, and acknowledged writes after a kill.
+//! The native protocol of the server: transports, addresses, its key and site record.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tendot_proto::auth::ClientKey;
 use tendot_proto::record::Site;
-use tendot_testing::handle_messages::{self, challenge_response, create_request, response_code, url_value};
-use tendot_testing::{WAIT_TIMEOUT, conformance, wait_until};
+use tendot_testing::handle_messages::{self, response_code};
+use tendot_testing::{WAIT_TIMEOUT, wait_until};
 
 use crate::support::{TestDir, TestServer, text_output};
 
@@ -191,45 +189,4 @@ fn shutdown_closes_idle_connections() {
     wait_until("all connections are accepted", || server.metric("tendot_native_connections") >= 20.0);
     assert_eq!(server.terminate(), Some(0));
     drop(idle);
-}
-
-/// Creates a handle with the secret key of `301:10.5555/ADMIN`; returns the response code.
-fn create(address: SocketAddr, name: &str) -> std::io::Result<u32> {
-    let values = [url_value(1, "https://example.org/")];
-    let request = create_request(name, &values).to_bytes().unwrap();
-    let challenge = exchange(address, &request)?;
-    let credentials = ClientKey::SecretKey(b"opensesame");
-    let answer = challenge_response(&request, &challenge, "301:10.5555/ADMIN", credentials, 8);
-    Ok(response_code(&exchange(address, &answer)?))
-}
-
-/// Handles whose creation was acknowledged survive a kill of the server.
-#[test]
-fn acknowledged_handles_survive_kill() {
-    let dir = TestDir::new();
-    dir.run_ok(&["import", conformance("vectors/handle-net/records.jsonl").to_str().unwrap()]);
-    let mut created: Vec<String> = Vec::new();
-    for round in 0..3 {
-        let server = TestServer::builder(&dir).http("off").with_native().start();
-        for name in &created {
-            assert_eq!(resolve(&server, name), 1, "{name}");
-        }
-        let (address, count) = (server.native_address(), AtomicUsize::new(0));
-        std::thread::scope(|scope| {
-            let (created, count) = (&mut created, &count);
-            scope.spawn(move || {
-                for number in 0..10_000 {
-                    let name = format!("10.5555/KILL-{round}-{number}");
-                    match create(address, &name) {
-                        Ok(code) => assert_eq!(code, 1, "{name}"),
-                        Err(_) => break,
-                    }
-                    created.push(name);
-                    count.fetch_add(1, Ordering::SeqCst);
-                }
-            });
-            wait_until("some handles are acknowledged", || count.load(Ordering::SeqCst) > 5 + round);
-            server.signal("KILL");
-        });
-    }
 }
