@@ -96,8 +96,6 @@ pub struct BatchRun<F> {
     pub seed: [u8; 16],
     /// Syntax of the lines.
     pub format: F,
-    /// Current time in milliseconds since 1970.
-    pub clock: fn() -> u64,
 }
 
 /// Next item of the batch, in order.
@@ -190,7 +188,7 @@ impl<F: BatchFormat> BatchRun<F> {
         }
         let _ = reading.await;
         if let Some(journal) = self.journal.as_ref().filter(|journal| !journal.is_complete()) {
-            self.registry.mark_complete(journal, (self.clock)()).await?;
+            self.registry.mark_complete(journal, self.registry.now_ms()).await?;
         }
         Ok(())
     }
@@ -200,7 +198,7 @@ impl<F: BatchFormat> BatchRun<F> {
         let (registry, caller, format) =
             (Arc::clone(&self.registry), self.caller.clone(), self.format.clone());
         let (journal, dry_run, client) = (self.journal.clone(), self.dry_run, self.client);
-        let now_ms = (self.clock)();
+        let now_ms = self.registry.now_ms();
         tokio::spawn(async move {
             let render = |outcomes: &[BatchLineOutcome]| format.render(outcomes);
             let outcomes = if dry_run {
@@ -226,7 +224,7 @@ impl<F: BatchFormat> BatchRun<F> {
     ) -> CommitTask {
         let (registry, caller, format) =
             (Arc::clone(&self.registry), self.caller.clone(), self.format.clone());
-        let (client, now_ms) = (self.client, (self.clock)());
+        let (client, now_ms) = (self.client, self.registry.now_ms());
         tokio::spawn(async move {
             let render = |outcomes: &[BatchLineOutcome]| format.render(outcomes);
             registry.retry_refused(&journal, chunk, refused, (&caller, client, now_ms), &render).await
