@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod call;
+mod clock;
 mod cost;
 mod log_author;
 mod registry;
@@ -29,6 +30,7 @@ mod validate;
 
 pub use authorization::{Caller, HandleIdentity, HandleOperation};
 pub use call::CallContext;
+pub use clock::MAX_CLOCK_SKEW_MS;
 pub use command::{Command, CommandOutcome, SigningSettings};
 pub use error::{
     ERROR_CODES, Error, ErrorCodeSpec, ExistingName, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind,

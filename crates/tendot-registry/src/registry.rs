@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tendot_proto::{Budget, Handle, HandleValue};
 use tendot_store::{AnyStore, ChangeCounters, CountPage, NameKey, RecordStatus, Store};
 
+use crate::clock::ServiceClock;
 use crate::command::TrackedStore;
 use crate::idempotency::KeyLocks;
 use crate::rules::Rules;
@@ -12,12 +13,12 @@ use crate::{CallContext, Error, RegistryError, RegistrySettings, SitePeers};
 
 /// Authorization and registration rules over a store. Every read and write of every interface goes through it.
 ///
-/// Nothing that is read is cached, except name counts of prefixes with a quota. A change that another process commits to the
-/// store takes effect at once.
+/// Nothing that is read is cached. A change that another process commits to the store takes effect at once.
 #[derive(Debug)]
 pub struct Registry {
     pub(crate) rules: Rules,
     pub(crate) key_locks: KeyLocks,
+    pub(crate) clock: ServiceClock,
 }
 
 impl Registry {
@@ -31,7 +32,7 @@ impl Registry {
     #[doc(hidden)]
     pub fn with_shared_store(store: Arc<AnyStore>, settings: RegistrySettings) -> Self {
         let rules = Rules::new(TrackedStore::new(store), settings);
-        Self { rules, key_locks: KeyLocks::default() }
+        Self { rules, key_locks: KeyLocks::default(), clock: ServiceClock::default() }
     }
 
     /// Adds the other servers of the site, which are queried for records that authorize changes here.

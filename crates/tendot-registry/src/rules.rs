@@ -11,13 +11,13 @@
 #![allow(unreachable_pub, reason = "in the signature of a sealed trait")]
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tendot_proto::Budget;
 use tendot_store::{NameKey, StoredRecord};
 
 use crate::command::TrackedStore;
-use crate::prefix::QuotaTable;
+use crate::prefix::{PlannedQuotas, QuotaTable};
 use crate::{Error, RegistrySettings, SitePeers, cost};
 
 /// Typed reads of records, registry objects and prefixes.
@@ -45,6 +45,8 @@ pub struct Authorizer {
 pub struct Rules {
     authorizer: Authorizer,
     pub(crate) quotas: Arc<QuotaTable>,
+    /// Quotas that the plan relies on.
+    planned_quotas: Mutex<PlannedQuotas>,
 }
 
 impl Rules {
@@ -52,7 +54,7 @@ impl Rules {
     pub(crate) fn new(store: TrackedStore, settings: RegistrySettings) -> Self {
         let records = RecordReader { store };
         let site = SiteReader { records, settings: Arc::new(settings), site_peers: None };
-        Self { authorizer: Authorizer { site }, quotas: Arc::default() }
+        Self { authorizer: Authorizer { site }, quotas: Arc::default(), planned_quotas: Mutex::default() }
     }
 
     pub(crate) fn set_site_peers(&mut self, site_peers: Arc<dyn SitePeers>) {
@@ -73,12 +75,22 @@ impl Rules {
         let records = RecordReader { store };
         let (settings, site_peers) = (Arc::clone(&self.settings), self.site_peers.clone());
         let site = SiteReader { records, settings, site_peers };
-        Self { authorizer: Authorizer { site }, quotas: Arc::clone(&self.quotas) }
+        let quotas = Arc::clone(&self.quotas);
+        Self { authorizer: Authorizer { site }, quotas, planned_quotas: Mutex::default() }
     }
 
-    /// Store with the read set.
-    pub(crate) fn into_store(self) -> TrackedStore {
-        self.authorizer.site.records.store
+    /// Makes the quota of a prefix a limit of the commit.
+    pub(crate) fn rely_on_quota(&self, prefix: &str, quota: u64) {
+        // Outside of a write, nothing is committed.
+        if self.store.is_tracked() {
+            self.planned_quotas.lock().unwrap_or_else(PoisonError::into_inner).insert(prefix.into(), quota);
+        }
+    }
+
+    /// Store with the read set, and the quotas that the plan relies on.
+    pub(crate) fn into_parts(self) -> (TrackedStore, PlannedQuotas) {
+        let quotas = self.planned_quotas.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (self.authorizer.site.records.store, quotas)
     }
 }
 

@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tendot_registry::{Registry, RegistryError, report};
+use tendot_registry::{MAX_CLOCK_SKEW_MS, Registry, RegistryError, report};
 use tendot_store::StoreError;
 use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use crate::clock::unix_millis;
 use crate::resolution_stats::ResolutionCounter;
 
 /// Counts per write.
@@ -24,6 +23,9 @@ const MIN_FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a store that does not respond may delay the shutdown.
 const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Interval between checks of the system clock.
+const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Log line of a purge that failed.
 const PURGE_FAILED: &str = "purging expired entries failed";
@@ -82,6 +84,7 @@ impl Maintenance {
         tokio::select! {
             () = flush_loop => {}
             () = self.purge_loop(registry) => {}
+            () = watch_clock(registry) => {}
             () = final_flush_timeout => {
                 tracing::error!("final flush timed out; recent statistics are lost");
             }
@@ -93,17 +96,17 @@ impl Maintenance {
     pub async fn flush(self, registry: &Registry, resolution_counter: &ResolutionCounter) {
         let (resolutions, failures) =
             (resolution_counter.drain_resolutions(), resolution_counter.drain_failures());
-        let add = async |batch: &_| registry.add_resolutions(batch, unix_millis()).await;
+        let add = async |batch: &_| registry.add_resolutions(batch, registry.now_ms()).await;
         if let Err(unwritten) = write_batches(&resolutions, add).await {
             return resolution_counter.restore(unwritten, &failures);
         }
-        let add = async |batch: &_| registry.add_failed_resolutions(batch, unix_millis()).await;
+        let add = async |batch: &_| registry.add_failed_resolutions(batch, registry.now_ms()).await;
         if let Err(unwritten) = write_batches(&failures, add).await {
             return resolution_counter.restore(&[], unwritten);
         }
         for prefix in failures.iter().map(|failure| &failure.prefix).collect::<BTreeSet<_>>() {
             let trimmed =
-                registry.trim_failed_resolutions(prefix, self.max_failed_per_prefix, unix_millis()).await;
+                registry.trim_failed_resolutions(prefix, self.max_failed_per_prefix, registry.now_ms()).await;
             trimmed.unwrap_or_else(|error| log_error(&error, PURGE_FAILED));
         }
     }
@@ -111,11 +114,11 @@ impl Maintenance {
     async fn purge_loop(self, registry: &Registry) {
         for round in 0_u64.. {
             registry
-                .purge_idempotency_keys(unix_millis())
+                .purge_idempotency_keys(registry.now_ms())
                 .await
                 .unwrap_or_else(|error| log_error(&error, PURGE_FAILED));
             if round.is_multiple_of(PURGES_PER_STATS_PURGE) {
-                self.purge_failed_resolutions(registry, unix_millis())
+                self.purge_failed_resolutions(registry, registry.now_ms())
                     .await
                     .unwrap_or_else(|error| log_error(&error, PURGE_FAILED));
             }
@@ -138,6 +141,25 @@ impl Maintenance {
             }
             yield_now().await;
         }
+    }
+}
+
+/// Logs when the system clock becomes wrong, and when it is right again.
+async fn watch_clock(registry: &Registry) {
+    let mut is_wrong = false;
+    loop {
+        let skew_ms = registry.clock_skew_ms();
+        let was_wrong = std::mem::replace(&mut is_wrong, skew_ms.unsigned_abs() > MAX_CLOCK_SKEW_MS);
+        if is_wrong && !was_wrong {
+            tracing::warn!(
+                skew_seconds = skew_ms / 1_000,
+                "the system clock differs from that of the database, or was set, and is not used; correct it, or restart the \
+                 service if it is right"
+            );
+        } else if was_wrong && !is_wrong {
+            tracing::info!("the system clock is right again");
+        }
+        sleep(CLOCK_CHECK_INTERVAL).await;
     }
 }
 

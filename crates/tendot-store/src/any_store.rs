@@ -131,6 +131,16 @@ impl Store for AnyStore {
         }
     }
 
+    fn clock_ms(&self) -> Option<u64> {
+        match self {
+            Self::Memory(store) => store.clock_ms(),
+            Self::Embedded(store) => store.clock_ms(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.clock_ms(),
+            Self::Boxed(store) => store.clock_ms(),
+        }
+    }
+
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
         delegate!(self, store => store.is_homed(prefix))
     }

@@ -7,8 +7,8 @@ use tendot_proto::HandleValue;
 use crate::model::change_set::check_size;
 use crate::model::history;
 use crate::{
-    AuxEntry, CommitError, CurrentRecord, Edit, EditKind, NameKey, NameKeyError, Precondition, PriorState,
-    RecordConflict, RecordStatus, StoreError, StoredRecord,
+    AuxCounter, AuxEntry, CommitError, CurrentRecord, Edit, EditKind, NameKey, NameKeyError, Precondition,
+    PriorState, RecordConflict, RecordStatus, StoreError, StoredRecord,
 };
 
 /// Current state that a change set is applied to.
@@ -189,6 +189,9 @@ impl<R: Clone + Default> WriteSet<R> {
                 }
                 Edit::PutAux { key, value } => writes.write_aux(index, key, Some(value))?,
                 Edit::RemoveAux { key } => writes.write_aux(index, key, None)?,
+                Edit::AdjustCounter { key, added, subtracted, limit } => {
+                    writes.adjust_counter(view, index, key, (added, subtracted), limit)?;
+                }
                 Edit::RequireAux { key, value } => writes.require_aux(view, index, &key, value.as_deref())?,
             }
         }
@@ -335,6 +338,31 @@ impl<R: Clone + Default> WriteSet<R> {
         check_size(index, &[], value.as_deref().unwrap_or_default())?;
         check_aux_key(index, &key)?;
         self.aux.insert(key, value);
+        Ok(())
+    }
+
+    fn adjust_counter<V: StateView<Registration = R>>(
+        &mut self,
+        view: &V,
+        index: usize,
+        key: Box<[u8]>,
+        (added, subtracted): (u64, u64),
+        limit: Option<u64>,
+    ) -> Result<(), CommitError> {
+        check_aux_key(index, &key)?;
+        let current = match self.aux.get(&key) {
+            Some(earlier) => earlier.as_deref(),
+            None => view.aux(&key)?,
+        };
+        let conflict = CommitError::AuxConflict { edit: index };
+        let Some(counter) = current.and_then(AuxCounter::decode) else {
+            return if limit.is_some() { Err(conflict) } else { Ok(()) };
+        };
+        let counter = counter.adjusted(added, subtracted);
+        if added > 0 && limit.is_some_and(|limit| counter.count() > limit) {
+            return Err(conflict);
+        }
+        self.aux.insert(key, Some(counter.encode()));
         Ok(())
     }
 

@@ -67,6 +67,10 @@ impl Store for BoxedStore {
         self.0.change_counters()
     }
 
+    fn clock_ms(&self) -> Option<u64> {
+        self.0.clock_ms()
+    }
+
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
         self.0.is_homed(prefix).await
     }
@@ -144,6 +148,7 @@ trait DynStore: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<(), StoreError>>;
     fn name_count(&self) -> BoxFuture<'_, Result<Option<u64>, StoreError>>;
     fn change_counters(&self) -> Option<&ChangeCounters>;
+    fn clock_ms(&self) -> Option<u64>;
     fn is_homed<'a>(&'a self, prefix: &'a [u8]) -> BoxFuture<'a, Result<bool, StoreError>>;
     fn list_homed<'a>(
         &'a self,
@@ -220,6 +225,10 @@ impl<S: Store + fmt::Debug> DynStore for S {
 
     fn change_counters(&self) -> Option<&ChangeCounters> {
         Store::change_counters(self)
+    }
+
+    fn clock_ms(&self) -> Option<u64> {
+        Store::clock_ms(self)
     }
 
     fn is_homed<'a>(&'a self, prefix: &'a [u8]) -> BoxFuture<'a, Result<bool, StoreError>> {

@@ -38,6 +38,7 @@ pub use import::{ImportBatch, ImportError, ImportSummary};
 pub use memory::MemoryStore;
 pub use migration::{MigrationError, MigrationReport, PreviousRun, migrate};
 pub use model::audit_chain::{ChainLink, LogHash};
+pub use model::aux_counter::AuxCounter;
 pub use model::change_set::{ChangeSet, CommitInfo, Edit, Precondition};
 pub use model::history::{History, HistoryEntry, HistoryOrder, PriorState, shows_exposure};
 pub use model::log_entry::{EditKind, LogEntry};

@@ -9,6 +9,8 @@ use crate::{LogEntry, NameKey, PriorState, StoreError, StoreHead, StoredRecord};
 #[derive(Debug, Default)]
 pub(crate) struct MemoryState {
     pub(crate) head: StoreHead,
+    /// Time of the last log entry; later ones are never earlier.
+    pub(crate) timestamp_ms: u64,
     pub(crate) records: BTreeMap<NameKey, StoredRecord>,
     pub(crate) homed: BTreeSet<NameKey>,
     pub(crate) aux: BTreeMap<Box<[u8]>, Box<[u8]>>,
@@ -47,10 +49,13 @@ impl MemoryState {
             };
         }
         let (mut appended, mut content) = (Vec::with_capacity(log_entries.len()), Vec::new());
+        if !log_entries.is_empty() {
+            self.timestamp_ms = self.timestamp_ms.max(timestamp_ms);
+        }
         for mut pending in log_entries {
             let prior = pending.take_prior_state();
             let mut entry =
-                LogEntry::new(author, timestamp_ms, self.head.revision, pending.kind, pending.name);
+                LogEntry::new(author, self.timestamp_ms, self.head.revision, pending.kind, pending.name);
             self.head.append(&mut entry, &mut content);
             appended.push((entry, prior));
         }

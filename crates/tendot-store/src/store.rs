@@ -67,6 +67,12 @@ pub trait Store: Send + Sync {
         None
     }
 
+    /// Returns the time in milliseconds since 1970 by the clock that all users of the store share, such as that of a database;
+    /// `None` if there is none.
+    fn clock_ms(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether a prefix is homed here.
     fn is_homed(&self, prefix: &[u8]) -> impl Future<Output = Result<bool, StoreError>> + Send;
 

@@ -159,7 +159,7 @@ impl CommitPlanner for GroupCommit<'_> {
                 Err(rejection) => reject_all(&rejection),
                 Ok(principal) => {
                     principal_name = principal.to_string();
-                    let mut planner = BatchPlanner::new(rules, &principal, now_ms, lines.len());
+                    let mut planner = BatchPlanner::new(rules, &principal, now_ms);
                     let mut outcomes = Vec::with_capacity(lines.len());
                     for line in lines {
                         outcomes.push(match &line.request {

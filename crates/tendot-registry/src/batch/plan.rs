@@ -40,9 +40,9 @@ struct PlannedRecord {
 }
 
 impl<'a> BatchPlanner<'a> {
-    pub(super) fn new(rules: &'a Rules, principal: &'a Principal, now_ms: u64, line_count: usize) -> Self {
+    pub(super) fn new(rules: &'a Rules, principal: &'a Principal, now_ms: u64) -> Self {
         Self {
-            planner: RegistrationPlanner::new(rules, principal, now_ms, line_count),
+            planner: RegistrationPlanner::new(rules, principal, now_ms),
             principal,
             untracked: rules.untracked(),
             planned: Vec::new(),

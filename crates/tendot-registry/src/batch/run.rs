@@ -116,8 +116,6 @@ pub struct BatchRun<F> {
     pub seed: [u8; 16],
     /// Syntax of the lines.
     pub format: F,
-    /// Current time in milliseconds since 1970.
-    pub clock: fn() -> u64,
 }
 
 /// Next item of the batch, in order.
@@ -213,7 +211,7 @@ impl<F: BatchFormat> BatchRun<F> {
         if let Some(journal) = self.journal.as_ref().filter(|journal| !journal.is_complete())
             && journal.has_all_lines()
         {
-            match self.registry.mark_complete(journal, (self.clock)()).await {
+            match self.registry.mark_complete(journal, self.registry.now_ms()).await {
                 // All lines are journaled: if the batch is sent again, it is replayed, and completed then.
                 Err(RegistryError { source: Some(StoreError::DiskFull { .. }), .. }) => {}
                 result => result?,
@@ -227,7 +225,7 @@ impl<F: BatchFormat> BatchRun<F> {
         let (registry, caller, format) =
             (Arc::clone(&self.registry), self.caller.clone(), self.format.clone());
         let (journal, dry_run, client) = (self.journal.clone(), self.dry_run, self.client);
-        let now_ms = (self.clock)();
+        let now_ms = self.registry.now_ms();
         tokio::spawn(async move {
             let render = |outcomes: &[BatchLineOutcome]| format.render(outcomes);
             let outcomes = if dry_run {
@@ -255,7 +253,7 @@ impl<F: BatchFormat> BatchRun<F> {
     ) -> CommitTask {
         let (registry, caller, format) =
             (Arc::clone(&self.registry), self.caller.clone(), self.format.clone());
-        let (client, now_ms) = (self.client, (self.clock)());
+        let (client, now_ms) = (self.client, self.registry.now_ms());
         tokio::spawn(async move {
             let render = |outcomes: &[BatchLineOutcome]| format.render(outcomes);
             registry.retry_refused(&journal, chunk, refused, (&caller, client, now_ms), &render).await

@@ -1,8 +1,9 @@
 //! The commit loop of every write: plan over a read set, commit with the read set as preconditions, and plan again if
 //! something that was read has changed.
 
-use tendot_store::{ChangeSet, CommitError, CommitInfo, Edit, Store, StoreError};
+use tendot_store::{ChangeSet, CommitError, Edit, Store, StoreError};
 
+use crate::prefix::counter_edits;
 use crate::rules::Rules;
 use crate::{Error, Registry, RegistryError, codes};
 
@@ -125,23 +126,25 @@ impl Registry {
                 Err(error) if is_oversized(&error) => return Ok(CommitOutcome::DoesNotFit(error)),
                 Err(error) => return Err(error.into()),
             };
-            let mut all_edits = rules.into_store().into_preconditions();
+            let (store, quotas) = rules.into_parts();
+            // If a concurrent commit has used up a quota, this is a conflict, too.
+            let counter_edits = counter_edits(&edits, &quotas);
+            let mut all_edits = store.into_preconditions();
             all_edits.extend(edits);
+            all_edits.extend(counter_edits);
             let extra_start = all_edits.len();
             all_edits.extend(extra_edits);
             let change = ChangeSet { author, timestamp_ms: now_ms, edits: all_edits };
-            match self.commit_within_quota(change).await {
-                // A concurrent commit used up the quota.
-                None => {}
-                Some(Ok(committed)) => {
+            match self.rules.store.commit(change).await {
+                Ok(committed) => {
                     return Ok(CommitOutcome::Committed(output, has_changes.then_some(committed.revision)));
                 }
-                Some(Err(CommitError::AuxConflict { edit })) if edit >= extra_start => {
+                Err(CommitError::AuxConflict { edit }) if edit >= extra_start => {
                     return Ok(CommitOutcome::ExtraConflict { attempts });
                 }
-                Some(Err(error)) if is_conflict(&error) => {}
-                Some(Err(error)) if is_oversized(&error) => return Ok(CommitOutcome::DoesNotFit(error)),
-                Some(Err(error)) => return Err(error.into()),
+                Err(error) if is_conflict(&error) => {}
+                Err(error) if is_oversized(&error) => return Ok(CommitOutcome::DoesNotFit(error)),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(CommitOutcome::Conflict { attempts: max_attempts })
@@ -161,14 +164,6 @@ impl Registry {
             Err(error) => Err(error),
         }
     }
-
-    /// Commits a change set; `None` if the quota of a prefix does not suffice.
-    async fn commit_within_quota(&self, change: ChangeSet) -> Option<Result<CommitInfo, CommitError>> {
-        let reservation = self.rules.quotas.reserve(&change.edits)?;
-        let committed = self.rules.store.commit(change).await;
-        reservation.resolve(&committed);
-        Some(committed)
-    }
 }
 
 #[cfg(test)]
@@ -176,7 +171,7 @@ mod tests {
     use std::sync::Arc;
 
     use pollster::block_on;
-    use tendot_store::{AnyStore, MemoryStore, NameKey, Precondition};
+    use tendot_store::{AnyStore, AuxCounter, MemoryStore, NameKey, Precondition};
 
     use super::*;
     use crate::RegistrySettings;
@@ -231,17 +226,14 @@ mod tests {
                 Interference::ExtraEntry => {
                     commit(&self.store, Edit::PutAux { key: EXTRA_KEY.into(), value });
                 }
-                // A commit in flight that is never resolved has reserved the only name left.
+                // Another commit has used up the quota.
                 Interference::Quota => {
-                    rules.quotas.set_count("10.1", 0, 1);
-                    std::mem::forget(rules.quotas.reserve(&[new_name()]));
+                    rules.rely_on_quota("10.1", 1);
+                    let value = AuxCounter { added: 1, subtracted: 0 }.encode();
+                    commit(&self.store, Edit::PutAux { key: b"quota/10.1"[..].into(), value });
                 }
             }
         }
-    }
-
-    fn new_name() -> Edit {
-        Edit::Put { name: "10.1/other".into(), values: Vec::new(), precondition: Precondition::Absent }
     }
 
     impl CommitPlanner for TestWrite {
@@ -312,9 +304,9 @@ mod tests {
         }
     }
 
-    /// Quota that another commit has reserved may be released: the plan checks it again.
+    /// A quota that another commit has used up is a conflict: the plan checks it again.
     #[test]
-    fn reserved_quota_is_a_conflict() {
+    fn used_up_quota_is_a_conflict() {
         let all = MAX_COMMIT_ATTEMPTS;
         assert_eq!(write_with(Interference::Quota, all), (all, Err("write-conflict")));
     }

@@ -47,6 +47,11 @@ impl TrackedStore {
         Self { store: Arc::clone(&self.store), read_set: None }
     }
 
+    /// Whether reads are tracked.
+    pub(crate) const fn is_tracked(&self) -> bool {
+        self.read_set.is_some()
+    }
+
     /// Preconditions: every record, prefix and aux entry is unchanged.
     pub(crate) fn into_preconditions(self) -> Vec<Edit> {
         let Some(read_set) = self.read_set else { return Vec::new() };

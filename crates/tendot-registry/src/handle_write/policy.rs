@@ -41,7 +41,7 @@ impl Rules {
             let rejection = RegistryError::metadata_required(prefix);
             return Err(rejection.with_hint("register or reserve the name with `POST /api/v1/dois`").into());
         }
-        match self.remaining_quota(&allocation, now_ms, 1).await? {
+        match self.remaining_quota(&allocation, now_ms).await? {
             Some(0) => Err(quota_exceeded(&allocation).into()),
             _ => Ok(()),
         }

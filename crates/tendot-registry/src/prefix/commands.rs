@@ -10,6 +10,7 @@ use crate::authorization::Principal;
 use crate::command::CommandPlan;
 use crate::command::sealed::CommandPlanner;
 use crate::party::{Agency, Registrant, Scope, Versioned, check_revision, decode};
+use crate::prefix::quota::remove_counter;
 use crate::prefix::{Prefix, PrefixAllocation, PrefixPolicy, is_numeric_prefix};
 use crate::rules::{RecordReader, Rules, SiteReader};
 use crate::{CallContext, Error, RegistryError, codes, cost};
@@ -156,6 +157,9 @@ impl CommandPlanner for UpdatePrefix {
         let service = rules.settings.service_handle.as_ref();
         let mut edits = rules.service_handle_edits(call.now_ms, call.budget).await?;
         edits.push(prefix.record_edit(&holder, &agency, service, Some(&record), call.now_ms));
+        if prefix.policy.quota.is_some() != previous.policy.quota.is_some() {
+            edits.push(remove_counter(&prefix.prefix));
+        }
         Ok(CommandPlan::new(edits, prefix))
     }
 }

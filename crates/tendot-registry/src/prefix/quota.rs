@@ -1,188 +1,88 @@
-//! Counts names per prefix and reserves quota for commits.
+//! Quota of names per prefix.
+//!
+//! The number of names under a prefix with a quota is a counter in the store. A commit that adds names adjusts it within the quota,
+//! in the same transaction, so the quota is exact however many servers share the store; and since adjustments do not conflict,
+//! registrations under one prefix do not wait for each other. Prefixes without a quota have no counter.
+//!
+//! The first registration counts the names and creates the counter. The count is compared with it from time to time, since names
+//! may be written without the registry, such as by an import.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tendot_store::{CommitError, CommitInfo, Edit, NameKey, Precondition, Store, StoreError};
+use tendot_store::{AuxCounter, ChangeSet, Edit, NameKey, Precondition, Store};
 use tokio::sync::Notify;
 
-use crate::prefix::PrefixAllocation;
+use crate::command::is_conflict;
+use crate::prefix::{PrefixAllocation, is_numeric_prefix};
 use crate::rules::Rules;
-use crate::{RegistryError, codes};
+use crate::{Error, RegistryError, codes};
 
-/// Maximum age of a count in milliseconds: other processes may write, too.
-const COUNT_TTL_MS: u64 = 60_000;
+/// Milliseconds after which a counter is compared with a count again.
+const CHECK_INTERVAL_MS: u64 = 60_000;
 
 /// Names counted per call to the store.
 const COUNT_PAGE_LEN: usize = 100_000;
 
-/// In-memory usage of prefixes with a quota. Counting scans all names, so commits adjust the last count.
+/// Maximum number of attempts to create or correct a counter.
+const MAX_COUNT_ATTEMPTS: u32 = 8;
+
+/// Author of the change sets that create and correct counters.
+const AUTHOR: &str = "quota";
+
+/// Which counters were compared with a count, and when.
 #[derive(Debug, Default)]
 pub(crate) struct QuotaTable {
-    usages: Mutex<UsageByPrefix>,
-    /// Notifies that a commit or a count has finished.
+    checks: Mutex<HashMap<Box<str>, CounterCheck>>,
+    /// Notifies that a count has ended.
     changed: Notify,
 }
 
-/// Usage per prefix, and the next reservation number.
+/// Comparisons of one counter with a count.
 #[derive(Debug, Default)]
-struct UsageByPrefix {
-    prefixes: HashMap<Box<str>, PrefixUsage>,
-    /// Number of the next reservation.
-    next_reservation: u64,
-}
-
-/// Usage of one prefix: last count, pending and in-flight reservations.
-#[derive(Debug, Default)]
-struct PrefixUsage {
-    counted: Option<UsageCount>,
-    /// Names reserved by commits in flight.
-    pending: u64,
-    /// Names committed since the entry was created.
-    committed: u64,
-    /// Reservations in flight; a count that runs meanwhile may or may not include them.
-    in_flight: BTreeSet<u64>,
-    /// Number after the last reservation.
-    next_reservation: u64,
+struct CounterCheck {
+    /// Time of the last one.
+    checked_ms: Option<u64>,
     /// Whether a count is running.
     is_counting: bool,
 }
 
-/// Counted number of names: an upper bound, and whether it is exact.
-#[derive(Clone, Copy, Debug)]
-struct UsageCount {
-    /// Upper bound; exact if no commit was in flight and the result of every commit is known.
-    names: u64,
-    is_exact: bool,
-    /// Reservations from this number on are not included.
-    next_reservation: u64,
-    quota: u64,
-    counted_ms: u64,
-}
-
-impl UsageByPrefix {
-    fn usage_mut(&mut self, prefix: &str) -> &mut PrefixUsage {
-        self.prefixes.entry(prefix.into()).or_default()
-    }
-
-    /// Removes an entry that is not in use.
-    fn remove_if_idle(&mut self, prefix: &str) {
-        let is_idle =
-            |usage: &PrefixUsage| usage.counted.is_none() && usage.in_flight.is_empty() && !usage.is_counting;
-        if self.prefixes.get(prefix).is_some_and(is_idle) {
-            self.prefixes.remove(prefix);
-        }
-    }
-}
-
 impl QuotaTable {
-    fn lock(&self) -> MutexGuard<'_, UsageByPrefix> {
-        self.usages.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, CounterCheck>> {
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remaining quota, if the exact number is known, or at least enough for `wanted` names.
-    fn remaining(&self, prefix: &str, quota: u64, now_ms: u64, wanted: u64) -> Option<u64> {
-        let mut usages = self.lock();
-        let usage = usages.prefixes.get_mut(prefix)?;
-        let counted =
-            usage.counted.as_mut().filter(|counted| now_ms.abs_diff(counted.counted_ms) < COUNT_TTL_MS)?;
-        counted.quota = quota;
-        let remaining = quota.saturating_sub(counted.names.saturating_add(usage.pending));
-        (counted.is_exact || remaining >= wanted).then_some(remaining)
+    /// Whether the counter was compared with a count recently.
+    fn is_checked(&self, prefix: &str, now_ms: u64) -> bool {
+        let checked_ms = self.lock().get(prefix).and_then(|check| check.checked_ms);
+        checked_ms.is_some_and(|checked_ms| now_ms.abs_diff(checked_ms) < CHECK_INTERVAL_MS)
     }
 
-    /// Sets the count of a prefix with a quota.
-    #[cfg(test)]
-    pub(crate) fn set_count(&self, prefix: &str, names: u64, quota: u64) {
-        self.begin_count(prefix).unwrap().finish(names, quota, 0);
-    }
-
-    /// Drops the count of a prefix without a quota.
-    fn clear(&self, prefix: &str) {
-        let mut usages = self.lock();
-        if let Some(usage) = usages.prefixes.get_mut(prefix) {
-            usage.counted = None;
-            usages.remove_if_idle(prefix);
+    /// Forgets a prefix without a quota.
+    fn forget(&self, prefix: &str) {
+        let mut checks = self.lock();
+        if checks.get(prefix).is_some_and(|check| !check.is_counting) {
+            checks.remove(prefix);
         }
     }
 
-    /// Starts a count; `None` if one is running.
+    /// Starts a count, which takes as long as a scan; `None` if one is running.
     fn begin_count<'q>(&'q self, prefix: &'q str) -> Option<CountGuard<'q>> {
-        let mut usages = self.lock();
-        let next = usages.next_reservation;
-        let usage = usages.usage_mut(prefix);
-        if std::mem::replace(&mut usage.is_counting, true) {
-            return None;
-        }
-        let is_quiet = usage.in_flight.is_empty();
-        Some(CountGuard {
-            quotas: self,
-            prefix,
-            next_reservation: next,
-            committed: usage.committed,
-            is_quiet,
-        })
+        let mut checks = self.lock();
+        let check = checks.entry(prefix.into()).or_default();
+        let is_free = !std::mem::replace(&mut check.is_counting, true);
+        is_free.then_some(CountGuard { quotas: self, prefix })
     }
 
-    fn is_counting(&self, prefix: &str) -> bool {
-        self.lock().prefixes.get(prefix).is_some_and(|usage| usage.is_counting)
-    }
-
-    /// Waits for the commits that are in flight now.
-    async fn wait_in_flight(&self, prefix: &str) {
-        let next = self.lock().next_reservation;
-        let first = || self.lock().prefixes.get(prefix).and_then(|usage| usage.in_flight.first().copied());
-        self.wait_until(|| first().is_none_or(|first| first >= next)).await;
-    }
-
-    /// Waits until a condition on commits and counts is true.
-    async fn wait_until(&self, condition: impl Fn() -> bool) {
+    /// Waits for the count of a prefix that is running.
+    async fn wait_counted(&self, prefix: &str) {
         loop {
             let changed = self.changed.notified();
-            if condition() {
+            if !self.lock().get(prefix).is_some_and(|check| check.is_counting) {
                 return;
             }
             changed.await;
         }
-    }
-
-    /// Reserves quota for the new names of a change set; `None` if there is not enough.
-    pub(crate) fn reserve(&self, edits: &[Edit]) -> Option<Reservation<'_>> {
-        let mut deltas: HashMap<&str, UsageDelta> = HashMap::new();
-        for edit in edits {
-            let Some((prefix, _)) = edit.name().split_once('/') else { continue };
-            match edit {
-                Edit::Put { precondition: Precondition::Absent, .. }
-                | Edit::Register { precondition: Precondition::Absent, .. } => {
-                    deltas.entry(prefix).or_default().added += 1;
-                }
-                Edit::Tombstone { .. } | Edit::Remove { .. } => {
-                    deltas.entry(prefix).or_default().removed += 1;
-                }
-                _ => {}
-            }
-        }
-        let mut usages = self.lock();
-        let has_quota = |(prefix, deltas): (&&str, &UsageDelta)| {
-            let Some(usage) = usages.prefixes.get(*prefix) else { return true };
-            let names = |counted: UsageCount| {
-                counted.names.saturating_add(usage.pending).saturating_add(deltas.added)
-            };
-            deltas.added == 0 || usage.counted.is_none_or(|counted| names(counted) <= counted.quota)
-        };
-        if !deltas.iter().all(has_quota) {
-            return None;
-        }
-        let number = usages.next_reservation;
-        usages.next_reservation += 1;
-        for (prefix, deltas) in &deltas {
-            let usage = usages.usage_mut(prefix);
-            usage.pending += deltas.added;
-            usage.in_flight.insert(number);
-            usage.next_reservation = number + 1;
-        }
-        let deltas = deltas.into_iter().map(|(prefix, deltas)| (prefix.into(), deltas)).collect();
-        Some(Reservation { quotas: self, deltas, number, resolution: CommitResolution::InDoubt })
     }
 }
 
@@ -191,149 +91,168 @@ impl QuotaTable {
 struct CountGuard<'q> {
     quotas: &'q QuotaTable,
     prefix: &'q str,
-    /// State at the start of the count.
-    next_reservation: u64,
-    committed: u64,
-    is_quiet: bool,
 }
 
 impl CountGuard<'_> {
-    /// Stores the count. Names committed meanwhile may be included already; they are added, so that the count is never too
-    /// low.
-    fn finish(self, names: u64, quota: u64, now_ms: u64) {
-        let mut usages = self.quotas.lock();
-        let next = usages.next_reservation;
-        let usage = usages.usage_mut(self.prefix);
-        let is_exact = self.is_quiet && usage.next_reservation <= self.next_reservation;
-        let names = names + (usage.committed - self.committed);
-        usage.counted =
-            Some(UsageCount { names, is_exact, next_reservation: next, quota, counted_ms: now_ms });
+    /// Records that the counter is right.
+    fn finish(self, now_ms: u64) {
+        self.quotas.lock().entry(self.prefix.into()).or_default().checked_ms = Some(now_ms);
     }
 }
 
 impl Drop for CountGuard<'_> {
     fn drop(&mut self) {
-        let mut usages = self.quotas.lock();
-        usages.usage_mut(self.prefix).is_counting = false;
-        usages.remove_if_idle(self.prefix);
-        drop(usages);
-        self.quotas.changed.notify_waiters();
-    }
-}
-
-/// Names added and removed by a change set.
-#[derive(Clone, Copy, Debug, Default)]
-struct UsageDelta {
-    added: u64,
-    removed: u64,
-}
-
-/// Quota reservation of a change set in flight. Dropped unresolved, it counts as committed until the next count.
-///
-/// For example when a client disconnects: the names are assumed to exist until the next count, so that the quota is never
-/// exceeded.
-#[derive(Debug)]
-pub(crate) struct Reservation<'q> {
-    quotas: &'q QuotaTable,
-    deltas: Vec<(Box<str>, UsageDelta)>,
-    number: u64,
-    resolution: CommitResolution,
-}
-
-/// Result of a reserved change set.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum CommitResolution {
-    Committed,
-    Rejected,
-    InDoubt,
-}
-
-impl Reservation<'_> {
-    /// Resolves the reservation by the result of the commit.
-    pub(crate) fn resolve(mut self, committed: &Result<CommitInfo, CommitError>) {
-        self.resolution = match committed {
-            Ok(_) => CommitResolution::Committed,
-            Err(CommitError::Store(StoreError::InDoubt { .. })) => CommitResolution::InDoubt,
-            Err(_) => CommitResolution::Rejected,
-        };
-    }
-}
-
-impl Drop for Reservation<'_> {
-    fn drop(&mut self) {
-        let mut usages = self.quotas.lock();
-        for (prefix, UsageDelta { added, removed }) in &self.deltas {
-            let usage = usages.usage_mut(prefix);
-            usage.pending -= added;
-            usage.in_flight.remove(&self.number);
-            if self.resolution != CommitResolution::Rejected {
-                usage.committed += added;
-                if let Some(counted) = &mut usage.counted {
-                    counted.names += added;
-                    counted.is_exact &= self.resolution == CommitResolution::Committed;
-                    // A count that ran meanwhile may exclude them already.
-                    if self.resolution == CommitResolution::Committed
-                        && self.number >= counted.next_reservation
-                    {
-                        counted.names = counted.names.saturating_sub(*removed);
-                    }
-                }
-            }
-            usages.remove_if_idle(prefix);
+        if let Some(check) = self.quotas.lock().get_mut(self.prefix) {
+            check.is_counting = false;
         }
-        drop(usages);
         self.quotas.changed.notify_waiters();
     }
+}
+
+/// Quotas that a plan relies on, by prefix.
+pub(crate) type PlannedQuotas = BTreeMap<Box<str>, u64>;
+
+/// Key of the counter of a prefix.
+fn counter_key(prefix: &str) -> Box<[u8]> {
+    format!("quota/{prefix}").into_bytes().into()
+}
+
+/// Edit that removes the counter of a prefix, when it gets a quota or loses it: without a quota, the counter is not adjusted.
+pub(super) fn remove_counter(prefix: &str) -> Edit {
+    Edit::RemoveAux { key: counter_key(prefix) }
+}
+
+/// Edits that adjust the counters of the prefixes whose names are added or removed by a change set.
+pub(crate) fn counter_edits(edits: &[Edit], quotas: &PlannedQuotas) -> Vec<Edit> {
+    let mut changes: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for edit in edits {
+        let Some((prefix, _)) = edit.name().split_once('/') else { continue };
+        match edit {
+            Edit::Put { precondition: Precondition::Absent, .. }
+            | Edit::Register { precondition: Precondition::Absent, .. }
+                if quotas.contains_key(prefix) =>
+            {
+                changes.entry(prefix).or_default().0 += 1;
+            }
+            Edit::Tombstone { .. } | Edit::Remove { .. } if is_numeric_prefix(prefix) => {
+                changes.entry(prefix).or_default().1 += 1;
+            }
+            _ => {}
+        }
+    }
+    let edit = |(prefix, (added, subtracted)): (&str, (u64, u64))| Edit::AdjustCounter {
+        key: counter_key(prefix),
+        added,
+        subtracted,
+        limit: quotas.get(prefix).copied().filter(|_| added > 0),
+    };
+    changes.into_iter().map(edit).collect()
 }
 
 impl Rules {
-    /// Remaining quota of a prefix, for a request of `wanted` names; `None` without a quota.
+    /// Remaining quota of a prefix; `None` without a quota. A commit of this plan adds no more names than the quota allows.
     pub(crate) async fn remaining_quota(
         &self,
         allocation: &PrefixAllocation,
         now_ms: u64,
-        wanted: usize,
     ) -> Result<Option<u64>, RegistryError> {
         let prefix = &allocation.prefix.prefix;
         let Some(quota) = allocation.prefix.policy.quota else {
-            self.quotas.clear(prefix);
+            self.quotas.forget(prefix);
             return Ok(None);
         };
-        let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
-        let known = || self.quotas.remaining(prefix, quota, now_ms, wanted);
+        self.rely_on_quota(prefix, quota);
+        let key = counter_key(prefix);
         for _ in 0..MAX_COUNT_ATTEMPTS {
-            if let Some(remaining) = known() {
-                return Ok(Some(remaining));
-            }
-            self.quotas.wait_in_flight(prefix).await;
-            // Another request may have counted meanwhile.
-            if let Some(remaining) = known() {
-                return Ok(Some(remaining));
-            }
-            // A count scans all names, so one request counts for all.
-            let Some(counting) = self.quotas.begin_count(prefix) else {
-                self.quotas.wait_until(|| known().is_some() || !self.quotas.is_counting(prefix)).await;
-                continue;
-            };
-            let (mut after, mut names): (Option<NameKey>, u64) = (None, 0);
-            loop {
-                let counted =
-                    self.store.count_names(prefix.as_bytes(), after.as_ref(), COUNT_PAGE_LEN).await?;
-                names += counted.live;
-                after = counted.next;
-                if after.is_none() {
-                    break;
+            // Not part of the read set: the commit adjusts it.
+            let stored = Store::get_aux(&*self.store, &key).await?;
+            let counter = stored.as_deref().and_then(AuxCounter::decode);
+            let is_counted = counter.is_some() && self.quotas.is_checked(prefix, now_ms);
+            let counting = if is_counted { None } else { self.quotas.begin_count(prefix) };
+            match (counter, counting) {
+                (Some(counter), None) => return Ok(Some(quota.saturating_sub(counter.count()))),
+                (Some(counter), Some(counting)) => {
+                    self.check_counter(prefix, counter, now_ms).await?;
+                    counting.finish(now_ms);
                 }
+                (None, Some(counting)) => {
+                    let added = self.count_live_names(prefix).await?;
+                    let counter = AuxCounter { added, subtracted: 0 };
+                    if self.replace_counter(key.clone(), stored, counter, now_ms).await? {
+                        counting.finish(now_ms);
+                    }
+                }
+                // One request counts for all.
+                (None, None) => self.quotas.wait_counted(prefix).await,
             }
-            counting.finish(names, quota, now_ms);
         }
-        let detail = "write conflict: names were added during every count; retry";
-        known().map(Some).ok_or_else(|| RegistryError::new(codes::WRITE_CONFLICT, detail))
+        let detail = "write conflict: the counter of the quota changed during every count; retry";
+        Err(RegistryError::new(codes::WRITE_CONFLICT, detail))
+    }
+
+    /// Compares a counter, as it was before, with a count, and corrects it if neither the names nor the adjustments since then
+    /// explain the difference.
+    async fn check_counter(
+        &self,
+        prefix: &str,
+        before: AuxCounter,
+        now_ms: u64,
+    ) -> Result<(), RegistryError> {
+        let names = self.count_live_names(prefix).await?;
+        let key = counter_key(prefix);
+        for _ in 0..MAX_COUNT_ATTEMPTS {
+            let stored = Store::get_aux(&*self.store, &key).await?;
+            let Some(mut counter) = stored.as_deref().and_then(AuxCounter::decode) else { return Ok(()) };
+            let added = counter.added.checked_sub(before.added);
+            let subtracted = counter.subtracted.checked_sub(before.subtracted);
+            // Otherwise it was created anew meanwhile.
+            let (Some(added), Some(subtracted)) = (added, subtracted) else { return Ok(()) };
+            let most = before.count().saturating_add(added);
+            let least = before.count().saturating_sub(subtracted);
+            if (least..=most).contains(&names) {
+                return Ok(());
+            }
+            counter.added = counter.added.saturating_add(names.saturating_sub(most));
+            counter.subtracted = counter.subtracted.saturating_add(least.saturating_sub(names));
+            if self.replace_counter(key.clone(), stored, counter, now_ms).await? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn count_live_names(&self, prefix: &str) -> Result<u64, Error> {
+        let (mut after, mut names): (Option<NameKey>, u64) = (None, 0);
+        loop {
+            let counted = self.store.count_names(prefix.as_bytes(), after.as_ref(), COUNT_PAGE_LEN).await?;
+            names += counted.live;
+            after = counted.next;
+            if after.is_none() {
+                return Ok(names);
+            }
+        }
+    }
+
+    /// Replaces a counter; false if it has changed meanwhile.
+    async fn replace_counter(
+        &self,
+        key: Box<[u8]>,
+        stored: Option<Box<[u8]>>,
+        counter: AuxCounter,
+        now_ms: u64,
+    ) -> Result<bool, RegistryError> {
+        let edits = vec![
+            Edit::RequireAux { key: key.clone(), value: stored },
+            Edit::PutAux { key, value: counter.encode() },
+        ];
+        let change = ChangeSet { author: AUTHOR.into(), timestamp_ms: now_ms, edits };
+        match self.store.commit(change).await {
+            Ok(_) => Ok(true),
+            Err(error) if is_conflict(&error) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 }
-
-/// Maximum number of counts, by any request, while names are added.
-const MAX_COUNT_ATTEMPTS: u32 = 8;
 
 /// Error: quota exceeded.
 pub(crate) fn quota_exceeded(allocation: &PrefixAllocation) -> RegistryError {
@@ -346,148 +265,48 @@ pub(crate) fn quota_exceeded(allocation: &PrefixAllocation) -> RegistryError {
 mod tests {
     use super::*;
 
-    const PREFIX: &str = "10.1";
-
-    fn reservation(quotas: &QuotaTable) -> Option<Reservation<'_>> {
-        quotas.reserve(&[Edit::Put {
-            name: "10.1/a".into(),
-            values: Vec::new(),
-            precondition: Precondition::Absent,
-        }])
-    }
-
-    fn removal(quotas: &QuotaTable) -> Reservation<'_> {
-        quotas
-            .reserve(&[Edit::Tombstone { name: "10.1/a".into(), precondition: Precondition::Live }])
-            .unwrap()
-    }
-
-    /// Remaining quota for `wanted` names, with a quota of ten.
-    fn remaining(quotas: &QuotaTable, wanted: u64) -> Option<u64> {
-        quotas.remaining(PREFIX, 10, 0, wanted)
-    }
-
-    fn set_count(quotas: &QuotaTable, names: u64) {
-        quotas.set_count(PREFIX, names, 10);
-    }
-
-    fn commit(reservation: Reservation<'_>) {
-        reservation.resolve(&Ok(CommitInfo { revision: 1 }));
-    }
-
-    fn reject(reservation: Reservation<'_>) {
-        reservation.resolve(&Err(CommitError::AuxConflict { edit: 0 }));
+    fn put(name: &str, precondition: Precondition) -> Edit {
+        Edit::Put { name: name.into(), values: Vec::new(), precondition }
     }
 
     #[test]
-    fn reserve_commit_release() {
-        let quotas = QuotaTable::default();
-        assert_eq!(remaining(&quotas, 0), None);
-        set_count(&quotas, 8);
-        assert_eq!(remaining(&quotas, 5), Some(2));
-        let pending_reservation = reservation(&quotas).unwrap();
-        let rejected = reservation(&quotas).unwrap();
-        assert_eq!(remaining(&quotas, 5), Some(0));
-        assert!(reservation(&quotas).is_none());
-        reject(rejected);
-        assert_eq!(remaining(&quotas, 5), Some(1));
-        commit(pending_reservation);
-        assert_eq!(remaining(&quotas, 5), Some(1));
-        commit(removal(&quotas));
-        assert_eq!(remaining(&quotas, 5), Some(2));
-        reject(removal(&quotas));
-        assert_eq!(remaining(&quotas, 5), Some(2));
-        assert_eq!(quotas.remaining(PREFIX, 10, COUNT_TTL_MS, 0), None);
-        quotas.clear(PREFIX);
-        assert!(quotas.lock().prefixes.is_empty());
+    fn edits_of_counters() {
+        let quotas = PlannedQuotas::from([("10.1".into(), 5)]);
+        let edits = [
+            put("10.1/a", Precondition::Absent),
+            put("10.1/b", Precondition::Absent),
+            put("10.1/c", Precondition::AtRevision(1)),
+            put("10.2/a", Precondition::Absent),
+            Edit::Tombstone { name: "10.2/b".into(), precondition: Precondition::Live },
+            Edit::Remove { name: "10.3/b".into(), precondition: Precondition::Live },
+            Edit::Remove { name: "0.NA/10.1".into(), precondition: Precondition::Live },
+        ];
+        let adjust = |prefix, added, subtracted, limit| Edit::AdjustCounter {
+            key: counter_key(prefix),
+            added,
+            subtracted,
+            limit,
+        };
+        let expected =
+            [adjust("10.1", 2, 0, Some(5)), adjust("10.2", 0, 1, None), adjust("10.3", 0, 1, None)];
+        assert_eq!(counter_edits(&edits, &quotas), expected);
+        assert!(counter_edits(&edits[3..4], &quotas).is_empty(), "nothing without a quota");
     }
 
-    /// A name that was counted before its commit is resolved is not counted twice.
-    #[test]
-    fn commit_during_count() {
-        for begins_before in [true, false] {
-            let quotas = QuotaTable::default();
-            let (counting, pending_reservation);
-            if begins_before {
-                pending_reservation = reservation(&quotas).unwrap();
-                counting = quotas.begin_count(PREFIX).unwrap();
-            } else {
-                counting = quotas.begin_count(PREFIX).unwrap();
-                pending_reservation = reservation(&quotas).unwrap();
-            }
-            counting.finish(9, 10, 0);
-            commit(pending_reservation);
-            assert_eq!(remaining(&quotas, 1), None, "must be counted again");
-            set_count(&quotas, 9);
-            assert_eq!(remaining(&quotas, 1), Some(1));
-        }
-    }
-
-    /// A count during commits may be too high, never too low; it is used if the quota suffices.
-    #[test]
-    fn count_during_commits() {
-        let quotas = QuotaTable::default();
-        let counting = quotas.begin_count(PREFIX).unwrap();
-        let removed = removal(&quotas);
-        commit(reservation(&quotas).unwrap());
-        counting.finish(5, 10, 0);
-        commit(removed);
-        assert_eq!((remaining(&quotas, 4), remaining(&quotas, 5)), (Some(4), None));
-        commit(removal(&quotas));
-        assert_eq!(remaining(&quotas, 5), Some(5));
-    }
-
-    /// A commit in doubt neither blocks quota for ever nor frees quota that may be used.
-    #[test]
-    fn in_doubt_commits() {
-        fn dropped(_: Reservation<'_>) {}
-        fn lost(reservation: Reservation<'_>) {
-            reservation.resolve(&Err(CommitError::Store(StoreError::InDoubt { reason: "lost".into() })));
-        }
-        for in_doubt in [dropped, lost] {
-            let quotas = QuotaTable::default();
-            set_count(&quotas, 8);
-            in_doubt(reservation(&quotas).unwrap());
-            assert_eq!(
-                (remaining(&quotas, 1), remaining(&quotas, 2)),
-                (Some(1), None),
-                "must be counted again"
-            );
-            in_doubt(removal(&quotas));
-            assert_eq!((remaining(&quotas, 1), remaining(&quotas, 2)), (Some(1), None));
-            set_count(&quotas, 8);
-            assert_eq!(remaining(&quotas, 3), Some(2));
-            let counting = quotas.begin_count(PREFIX).unwrap();
-            in_doubt(reservation(&quotas).unwrap());
-            counting.finish(8, 10, 0);
-            assert_eq!(
-                (remaining(&quotas, 1), remaining(&quotas, 2)),
-                (Some(1), None),
-                "may have been committed after the count"
-            );
-        }
-    }
-
-    /// One request counts; if it is cancelled, another does.
     #[test]
     fn one_count_at_a_time() {
         let quotas = QuotaTable::default();
-        let counting = quotas.begin_count(PREFIX).unwrap();
-        assert!(quotas.begin_count(PREFIX).is_none() && quotas.begin_count("10.2").is_some());
-        let mut waiting = Box::pin(quotas.wait_until(|| !quotas.is_counting(PREFIX)));
+        let counting = quotas.begin_count("10.1").unwrap();
+        assert!(quotas.begin_count("10.1").is_none() && quotas.begin_count("10.2").is_some());
+        let mut waiting = Box::pin(quotas.wait_counted("10.1"));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         drop(counting);
         assert!(waiting.as_mut().poll(&mut context).is_ready());
-        assert!(quotas.begin_count(PREFIX).is_some());
-    }
-
-    #[test]
-    fn no_state_without_quota() {
-        let quotas = QuotaTable::default();
-        commit(reservation(&quotas).unwrap());
-        reject(removal(&quotas));
-        drop(quotas.begin_count(PREFIX));
-        assert!(quotas.lock().prefixes.is_empty());
+        assert!(!quotas.is_checked("10.1", 0));
+        quotas.begin_count("10.1").unwrap().finish(7);
+        assert!(quotas.is_checked("10.1", 7) && !quotas.is_checked("10.1", 7 + CHECK_INTERVAL_MS));
+        quotas.forget("10.1");
+        assert!(!quotas.is_checked("10.1", 7));
     }
 }

@@ -367,7 +367,7 @@ impl Registry {
             if edits.is_empty() {
                 return Ok((0, last));
             }
-            let mut all_edits = rules.into_store().into_preconditions();
+            let mut all_edits = rules.into_parts().0.into_preconditions();
             all_edits.extend(edits);
             if self.commit_once("repair", 0, all_edits).await? {
                 return Ok((changed, last));

@@ -21,8 +21,6 @@ pub(crate) struct RegistrationPlanner<'a> {
     rules: &'a Rules,
     principal: &'a Principal,
     now_ms: u64,
-    /// Maximum number of names that may be new, for the quota.
-    max_new_names: usize,
     allocations: AllocationCache<'a>,
     /// Prefixes that this site is responsible for.
     responsible: HashSet<Box<str>>,
@@ -37,12 +35,11 @@ struct RemainingQuota {
 }
 
 impl<'a> RegistrationPlanner<'a> {
-    pub(crate) fn new(rules: &'a Rules, principal: &'a Principal, now_ms: u64, max_new_names: usize) -> Self {
+    pub(crate) fn new(rules: &'a Rules, principal: &'a Principal, now_ms: u64) -> Self {
         Self {
             rules,
             principal,
             now_ms,
-            max_new_names,
             allocations: AllocationCache::new(rules),
             responsible: HashSet::new(),
             quotas: HashMap::new(),
@@ -132,7 +129,7 @@ impl<'a> RegistrationPlanner<'a> {
         planned_variant: Option<Box<str>>,
         budget: &mut Budget,
     ) -> Result<(RecordChange, Vec<WriteWarning>), RegistryError> {
-        let (rules, now_ms, wanted) = (self.rules, self.now_ms, self.max_new_names);
+        let (rules, now_ms) = (self.rules, self.now_ms);
         let allocation = self.allocations.allocation(prefix, budget).await?;
         let allocation = allocation.ok_or_else(|| RegistryError::prefix_not_allocated(prefix))?;
         let limits = &rules.settings.limits;
@@ -147,7 +144,7 @@ impl<'a> RegistrationPlanner<'a> {
         warnings
             .extend((is_bare && looks_percent_encoded(name)).then(|| WriteWarning::percent_encoded(name)));
         if !self.quotas.contains_key(prefix)
-            && let Some(left) = rules.remaining_quota(allocation, now_ms, wanted).await?
+            && let Some(left) = rules.remaining_quota(allocation, now_ms).await?
         {
             self.quotas.insert(prefix.into(), RemainingQuota { left, used: 0 });
         }

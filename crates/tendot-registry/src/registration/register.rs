@@ -30,7 +30,7 @@ impl CommandPlanner for RegisterDoi {
         call: &mut CallContext<'_>,
     ) -> Result<CommandPlan<DoiRecord>, RegistryError> {
         let budget = &mut *call.budget;
-        let mut planner = RegistrationPlanner::new(rules, principal, call.now_ms, 1);
+        let mut planner = RegistrationPlanner::new(rules, principal, call.now_ms);
         let name = planner.name(&self.request, &self.random_bytes, rules, |_| false, budget).await?;
         let prefix = planner.check_prefix(&name, budget).await?;
         planner.check_holder(prefix, budget).await?;

@@ -32,7 +32,7 @@ impl CommandPlanner for RetireDoi {
         call: &mut CallContext<'_>,
     ) -> Result<CommandPlan<DoiRecord>, RegistryError> {
         let budget = &mut *call.budget;
-        let mut planner = RegistrationPlanner::new(rules, principal, call.now_ms, 0);
+        let mut planner = RegistrationPlanner::new(rules, principal, call.now_ms);
         let (prefix, entry, registration) = planner.load_for_update(&self.name, budget).await?;
         check_revision(self.expected_revision, entry.revision)?;
         let (name, expect) = (entry.name.clone(), Precondition::AtRevision(entry.revision));

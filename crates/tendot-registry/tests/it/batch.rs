@@ -9,8 +9,8 @@ use tendot_registry::batch::{BatchGroup, BatchJournal, BatchLine, BatchLineOutco
 use tendot_registry::party::{PrefixPolicy, RevokeToken, UpdatePrefix, UpdateRegistrant};
 use tendot_registry::registration::{RegisterDoi, RegistrationRequest, RetireDoi, is_minted};
 use tendot_registry::transfer::{ProposeTransfer, TransferSubject};
-use tendot_registry::{CallContext, HandleWrite, IdempotencyKey, LogAuthor, RegistryErrorKind};
-use tendot_store::{ChangeSet, Edit, Store};
+use tendot_registry::{CallContext, HandleWrite, IdempotencyKey, LogAuthor, Registry, RegistryErrorKind};
+use tendot_store::{ChangeSet, Edit, Precondition, Store};
 use tendot_testing::{block_on, repetitions};
 
 use crate::fixtures::registry_fixture::*;
@@ -18,9 +18,12 @@ use crate::fixtures::{CommitHook, check_invariants};
 use crate::support::{StoreKind, TestRegistry, store_tests};
 
 store_tests!(memory, embedded => {
-    mixed_lines, quotas, attack_d9_concurrent_quota, attack_p9_permission_races, attack_p9_record_races,
+    mixed_lines, quotas, attack_d9_concurrent_quota, quota_of_two_registries, corrected_quota,
+    attack_p9_permission_races, attack_p9_record_races,
 });
-store_tests!(postgres => { mixed_lines, quotas, attack_d9_concurrent_quota });
+store_tests!(postgres => {
+    mixed_lines, quotas, attack_d9_concurrent_quota, quota_of_two_registries, corrected_quota,
+});
 
 fn name(suffix: &str) -> String {
     format!("{PREFIX_A1}/{suffix}")
@@ -251,6 +254,84 @@ fn attack_d9_concurrent_quota(kind: StoreKind) {
         let names = block_on(registry.store().count_names(PREFIX_A1_OTHER.as_bytes(), None, 1_000)).unwrap();
         assert_eq!(names.live, round);
     }
+}
+
+fn set_quota(fixture: &RegistryFixture, quota: u64) {
+    let policy = Some(PrefixPolicy { quota: Some(quota), ..PrefixPolicy::default() });
+    let prefix = PREFIX_A1_OTHER.into();
+    fixture.execute_as_operator(&UpdatePrefix { prefix, policy, expected_revision: None });
+}
+
+/// Two servers that share a store register names under one prefix, alone and in batches: exactly as many as the quota allows, and
+/// none fails for another reason.
+fn quota_of_two_registries(kind: StoreKind) {
+    const QUOTA: u64 = 500;
+    let fixture = FixtureSource::new(kind).fixture();
+    set_quota(&fixture, QUOTA);
+    let (caller, other) = (&fixture.caller('1'), &fixture.registry.other());
+    let registries: [&Registry; 2] = [&fixture.registry, other];
+    let body = |name: String| request(&format!("{PREFIX_A1_OTHER}/{name}"), "https://a/");
+    let outcomes: Vec<char> = std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (number, registry) in registries.into_iter().enumerate() {
+            threads.push(scope.spawn(move || {
+                let single = |name: u64| {
+                    let body = body(format!("single-{number}-{name}"));
+                    let command = RegisterDoi { request: body, random_bytes: [0; 16] };
+                    let mut budget = budget();
+                    let call = CallContext::new(caller, NOW, &mut budget);
+                    outcome_letter(&block_on(registry.execute(&command, call)))
+                };
+                (0..QUOTA / 2).map(single).collect::<Vec<_>>()
+            }));
+            threads.push(scope.spawn(move || {
+                let batch = |batch: u64| {
+                    let name = |line: u64| body(format!("batch-{number}-{batch}-{line}"));
+                    let lines = lines((0..20).map(name).collect());
+                    let outcomes =
+                        block_on(registry.execute_batch(batch_group(&lines, caller, NOW))).unwrap();
+                    outcomes.iter().map(|outcome| outcome_letter(&outcome.result)).collect::<Vec<_>>()
+                };
+                (0..QUOTA / 20).flat_map(batch).collect::<Vec<_>>()
+            }));
+        }
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    let count = |letter| outcomes.iter().filter(|outcome| **outcome == letter).count() as u64;
+    assert_eq!(count('+'), QUOTA);
+    assert_eq!(count('f'), outcomes.len() as u64 - QUOTA, "{outcomes:?}");
+    let names = block_on(fixture.registry.store().count_names(PREFIX_A1_OTHER.as_bytes(), None, 1_000));
+    assert_eq!(names.unwrap().live, QUOTA);
+}
+
+/// Names that were written without the registry, such as by an import, count soon.
+fn corrected_quota(kind: StoreKind) {
+    let fixture = FixtureSource::new(kind).fixture();
+    set_quota(&fixture, 5);
+    let caller = fixture.caller('1');
+    let register = |suffix: &str, now_ms: u64| {
+        let body = request(&format!("{PREFIX_A1_OTHER}/{suffix}"), "https://a/");
+        let command = RegisterDoi { request: body, random_bytes: [0; 16] };
+        let mut budget = budget();
+        outcome_letter(&block_on(
+            fixture.registry.execute(&command, CallContext::new(&caller, now_ms, &mut budget)),
+        ))
+    };
+    assert_eq!(register("a", NOW), '+');
+    let write = |edits: Vec<Edit>| {
+        let change = ChangeSet { author: "import".into(), timestamp_ms: NOW, edits };
+        block_on(fixture.registry.store().commit(change)).unwrap();
+    };
+    let name = |number: u32| format!("{PREFIX_A1_OTHER}/import-{number}").into();
+    let put =
+        |number| Edit::Put { name: name(number), values: Vec::new(), precondition: Precondition::Absent };
+    write((0..3).map(put).collect());
+    let later = NOW + 60_000;
+    assert_eq!((register("b", later), register("c", later)), ('+', 'f'));
+    write(vec![Edit::Remove { name: name(0), precondition: Precondition::Live }]);
+    assert_eq!(register("c", later), 'f');
+    let later = later + 60_000;
+    assert_eq!((register("c", later), register("d", later)), ('+', 'f'));
 }
 
 /// Concurrent registrations share one count of the names; if it is cancelled, the next registration counts again.

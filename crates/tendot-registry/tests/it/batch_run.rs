@@ -88,7 +88,7 @@ impl Engine {
     fn new() -> Self {
         let store = HookedStore::new(MemoryStore::new());
         let caller = RegistryFixture::new(store.clone()).caller('1');
-        let registry = Registry::new(store.clone(), RegistrySettings::default());
+        let registry = Registry::new(store.clone(), RegistrySettings::default()).with_system_clock(|| NOW);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
         Self { runtime, registry: Arc::new(registry), store, caller }
     }
@@ -117,8 +117,7 @@ impl Engine {
             }
             let (registry, caller) = (Arc::clone(&self.registry), self.caller.clone());
             let (seed, format) = ([7; 16], SuffixFormat);
-            let run =
-                BatchRun { registry, caller, client: None, dry_run, journal, seed, format, clock: || NOW };
+            let run = BatchRun { registry, caller, client: None, dry_run, journal, seed, format };
             run.run(input, replay, &output).await.map_err(|error| match error {
                 BatchError::Registry(error) => error.code.to_owned(),
                 BatchError::Input(error) => error.to_owned(),

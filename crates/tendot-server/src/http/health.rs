@@ -59,6 +59,8 @@ const STORE_METRIC_TIMEOUT: Duration = Duration::from_millis(500);
 pub enum Readiness {
     /// Reads and writes work.
     Ready,
+    /// Reads and writes work, but something needs attention, which may be public.
+    Warning(&'static str),
     /// Only reads work, for a reason that may be public.
     ReadOnly(&'static str),
     /// The store cannot be reached.
@@ -90,6 +92,7 @@ impl HttpServer {
                 (StatusCode::SERVICE_UNAVAILABLE, "not ready\n".to_owned())
             }
             Readiness::Ready => (StatusCode::OK, "ready\n".to_owned()),
+            Readiness::Warning(reason) => (StatusCode::OK, format!("ready, warning: {reason}\n")),
             Readiness::ReadOnly(reason) if requires_writes => {
                 (StatusCode::SERVICE_UNAVAILABLE, format!("read-only: {reason}\n"))
             }

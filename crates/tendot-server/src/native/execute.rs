@@ -115,8 +115,8 @@ impl NativeServer {
         caller: &Caller,
         client: IpAddr,
     ) -> Result<NativeReply, Error> {
-        let now_ms = self.now().unix.saturating_mul(1_000);
-        let call = CallContext::new(caller, now_ms, &mut incoming.budget).from_client(Some(client));
+        let call =
+            CallContext::new(caller, self.registry.now_ms(), &mut incoming.budget).from_client(Some(client));
         let result = self.registry.write(write, call).await?;
         let outcome = match write {
             HandleWrite::Create { .. } => ResponseData::Created { handle: Some(Handle::from(&*result.name)) },

@@ -45,3 +45,4 @@ mod suggestions;
 mod templates;
 mod tls;
 mod upstream_resolver;
+mod wrong_clock;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use heed::RwTxn;
 
@@ -90,6 +90,8 @@ struct WriterLoop {
     lmdb: Arc<Lmdb>,
     interner: Interner,
     head: StoreHead,
+    /// Time of the last log entry; later ones are never earlier.
+    timestamp_ms: u64,
     aux_journal: AuxJournal,
     /// Small aux entries that the transaction writes.
     aux_writes: BufferedWrites,
@@ -111,10 +113,15 @@ impl WriterLoop {
         let (interner, head) = (Interner::load(&lmdb.databases, &txn)?, lmdb.read_head(&txn)?);
         let aux_journal = AuxJournal::load(&lmdb, &txn)?;
         drop(txn);
+        // An unreadable entry is reported when it is read.
+        let last = lmdb.read_log(head.sequence.saturating_sub(1), 1).ok().and_then(|mut log| log.pop());
+        let timestamp_ms = last.map_or(0, |log_entry| log_entry.timestamp_ms);
+        warn_if_clock_is_behind(timestamp_ms);
         Ok(Self {
             lmdb,
             interner,
             head,
+            timestamp_ms,
             aux_journal,
             aux_writes: BufferedWrites::new(),
             is_committing: false,
@@ -325,8 +332,11 @@ impl WriterLoop {
         }
         fail_point::hit("commit-after-records");
         let ChangeSet { author, timestamp_ms, .. } = change;
+        if !writes.log_entries.is_empty() {
+            self.timestamp_ms = self.timestamp_ms.max(*timestamp_ms);
+        }
         let mut log_entry =
-            LogEntry::new(author, *timestamp_ms, self.head.revision, EditKind::Create, Box::default());
+            LogEntry::new(author, self.timestamp_ms, self.head.revision, EditKind::Create, Box::default());
         for PendingLogEntry { kind, name, .. } in writes.log_entries {
             (log_entry.kind, log_entry.name) = (kind, name);
             self.head.append(&mut log_entry, &mut self.log_value);
@@ -359,5 +369,19 @@ impl WriterLoop {
         }
         fail_point::hit("commit-after-history");
         Ok(())
+    }
+}
+
+/// Logs that the system clock is behind the last change: either it is wrong now, or it was then.
+fn warn_if_clock_is_behind(last_change_ms: u64) {
+    /// Milliseconds by which clocks differ without being wrong.
+    const TOLERANCE_MS: u128 = 60_000;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let behind_ms = u128::from(last_change_ms).saturating_sub(now.as_millis());
+    if behind_ms > TOLERANCE_MS {
+        tracing::warn!(
+            seconds = behind_ms / 1_000,
+            "the system clock is behind the last change; until it has caught up, changes get the time of that one; check the clock"
+        );
     }
 }

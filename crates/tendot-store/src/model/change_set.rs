@@ -37,7 +37,7 @@ impl ChangeSet {
                 values_memory_size(std::slice::from_ref(mark)) + current + registrations.sum::<usize>()
             }
             Edit::PutAux { key, value } => key.len() + value.len(),
-            Edit::RemoveAux { key } => key.len(),
+            Edit::RemoveAux { key } | Edit::AdjustCounter { key, .. } => key.len(),
             Edit::RequireAux { key, value } => key.len() + value.as_ref().map_or(0, |value| value.len()),
             _ => 0,
         };
@@ -144,6 +144,21 @@ pub enum Edit {
         /// Key of the aux entry.
         key: Box<[u8]>,
     },
+    /// Adds to and subtracts from the [`AuxCounter`](crate::AuxCounter) in an aux entry. Unlike a precondition on its value, this
+    /// does not conflict with other change sets that adjust the counter, as long as the limit is kept.
+    ///
+    /// Fails with [`CommitError::AuxConflict`] if something is added and the count would exceed the limit. Without an entry, it
+    /// fails if there is a limit, and otherwise does nothing.
+    AdjustCounter {
+        /// Key of the aux entry.
+        key: Box<[u8]>,
+        /// What is added.
+        added: u64,
+        /// What is subtracted.
+        subtracted: u64,
+        /// Maximum count.
+        limit: Option<u64>,
+    },
     /// Precondition: an aux entry still has the value that was read.
     RequireAux {
         /// Key of the aux entry.
@@ -164,7 +179,10 @@ impl Edit {
             | Self::Redact { name, .. }
             | Self::RequireRevision { name, .. } => name,
             Self::Home { prefix } | Self::Unhome { prefix } | Self::RequireHomed { prefix, .. } => prefix,
-            Self::PutAux { .. } | Self::RemoveAux { .. } | Self::RequireAux { .. } => "",
+            Self::PutAux { .. }
+            | Self::RemoveAux { .. }
+            | Self::AdjustCounter { .. }
+            | Self::RequireAux { .. } => "",
         }
     }
 

@@ -4,6 +4,7 @@
 //! share: `values_codec`, `varint`, `sha256`.
 
 pub(crate) mod audit_chain;
+pub(crate) mod aux_counter;
 pub(crate) mod change_set;
 pub(crate) mod history;
 pub(crate) mod log_entry;

@@ -23,6 +23,8 @@ pub(crate) enum DatabaseError {
     PoolClosed,
     #[error("no primary available")]
     NoPrimary,
+    #[error("the primary was superseded by a promotion")]
+    Superseded,
     #[error("no database host reachable")]
     NoHost,
     #[error("schema requires a newer version of this program")]
@@ -58,7 +60,7 @@ impl DatabaseError {
     pub(crate) fn is_retryable(&self) -> bool {
         match self {
             Self::Sql(error) => is_retryable_sql(error),
-            Self::Timeout | Self::NoPrimary => true,
+            Self::Timeout | Self::NoPrimary | Self::Superseded => true,
             _ => false,
         }
     }
@@ -85,9 +87,10 @@ impl DatabaseError {
         !error.is_closed() && error.code().is_some_and(is_conflict)
     }
 
-    /// Whether a table is missing.
+    /// Whether a table or a column is missing.
     pub(crate) fn is_missing_table(&self) -> bool {
-        matches!(self, Self::Sql(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE))
+        let missing = [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN];
+        matches!(self, Self::Sql(error) if error.code().is_some_and(|code| missing.contains(code)))
     }
 
     /// Whether another host may answer: the host or the connection is the cause.
@@ -101,7 +104,7 @@ impl DatabaseError {
     pub(crate) fn into_store_error(self, operation: &'static str) -> StoreError {
         let error = match self {
             Self::Sql(ref error) => error,
-            Self::NoPrimary => return StoreError::ReadOnly { reason: self.to_string() },
+            Self::NoPrimary | Self::Superseded => return StoreError::ReadOnly { reason: self.to_string() },
             Self::Corrupt(error) => return error,
             Self::PrefetchTooLarge => return StoreError::Backend { operation, error: Box::new(self) },
             _ => return StoreError::Unavailable { operation, reason: self.to_string() },
@@ -148,6 +151,19 @@ pub(crate) fn is_concurrent_migration(error: &tokio_postgres::Error) -> bool {
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::T_R_DEADLOCK_DETECTED,
         SqlState::LOCK_NOT_AVAILABLE,
+    ];
+    error.code().is_some_and(|code| codes.contains(code))
+}
+
+/// Whether the database does not know a function, or does not permit its use.
+pub(crate) fn is_unsupported(error: &tokio_postgres::Error) -> bool {
+    let codes = [
+        SqlState::UNDEFINED_FUNCTION,
+        SqlState::UNDEFINED_TABLE,
+        SqlState::UNDEFINED_COLUMN,
+        SqlState::FEATURE_NOT_SUPPORTED,
+        SqlState::INSUFFICIENT_PRIVILEGE,
+        SqlState::SYNTAX_ERROR,
     ];
     error.code().is_some_and(|code| codes.contains(code))
 }

@@ -18,13 +18,14 @@ use tokio::time::sleep;
 use tokio_postgres::{Error, Row};
 
 use super::cluster::Cluster;
+use super::cluster::timeline::SELECT_TIMELINE;
 use super::error::{DatabaseError, with_timeout};
 use super::read::SqlParameters;
 use super::write::columns::{LogColumns, SqlParameter};
 use super::write::statements::{
     BEGIN_READ_COMMITTED, INSERT_HOMED, INSERT_LOG, LOCK_COUNTERS, RECORD_COMMIT, SELECT_HOMED,
 };
-use super::write::transaction::{CommitParameters, locked_counters};
+use super::write::transaction::{CommitParameters, LockedCounters};
 use super::{PostgresStore, import_dir, row};
 use crate::import::MAX_REPORTED_TOMBSTONES;
 use crate::import::import_buffer::ImportBuffer;
@@ -187,6 +188,7 @@ impl PostgresImporter {
         let (mut merge, superseded) = self.buffer.merge()?;
         let [mut current, mut other] = clients.each_ref().map(|client| ImportWriter {
             client,
+            cluster: &self.cluster,
             author: &self.author,
             timestamp_ms: self.timestamp_ms,
             timeout: self.timeout,
@@ -235,6 +237,7 @@ struct StagedRecords {
 /// Writes the transactions of an import.
 struct ImportWriter<'a> {
     client: &'a ClientWrapper,
+    cluster: &'a Cluster,
     author: &'a str,
     timestamp_ms: u64,
     timeout: Duration,
@@ -338,9 +341,14 @@ impl ImportWriter<'_> {
         names_left: usize,
     ) -> Result<ImportSummary, DatabaseError> {
         self.with_timeout(self.client.batch_execute(BEGIN_READ_COMMITTED)).await?;
-        let (mut head, commit) = locked_counters(&self.query_one(LOCK_COUNTERS, &[]).await?)?;
+        let counters = LockedCounters::from_row(&self.query_one(LOCK_COUNTERS, &[]).await?)?;
+        if counters.timeline.is_some() {
+            counters.check_timeline(&self.query_one(SELECT_TIMELINE, &[]).await?, self.cluster)?;
+        }
+        let timestamp_ms = counters.clamp_timestamp(self.timestamp_ms);
+        let LockedCounters { mut head, commit, .. } = counters;
         let (before, revision) = (head.sequence, head.revision + 1);
-        self.home_prefixes(homed, revision, &mut head).await?;
+        self.home_prefixes(homed, (revision, timestamp_ms), &mut head).await?;
 
         let (first, last) = (&staged.first, &staged.last);
         let found = self.query_one(COUNT_EXISTING, &[first, last]).await?;
@@ -357,7 +365,7 @@ impl ImportWriter<'_> {
             }
         }
         if created + changed > 0 {
-            let mut entry = self.log_entry(revision, EditKind::Import, "");
+            let mut entry = self.log_entry((revision, timestamp_ms), EditKind::Import, "");
             entry.record_count = created + changed;
             head.append(&mut entry, &mut Vec::new());
             if changed > 0 {
@@ -372,20 +380,21 @@ impl ImportWriter<'_> {
         }
         if head.sequence > before {
             head.revision = revision;
-            self.execute(RECORD_COMMIT, &CommitParameters::new(&head, &commit).values()).await?;
+            self.execute(RECORD_COMMIT, &CommitParameters::new(&head, timestamp_ms, &commit).values())
+                .await?;
         }
         Ok(summary)
     }
 
-    fn log_entry(&self, revision: u64, kind: EditKind, name: &str) -> LogEntry {
-        LogEntry::new(self.author, self.timestamp_ms, revision, kind, name.into())
+    fn log_entry(&self, (revision, timestamp_ms): (u64, u64), kind: EditKind, name: &str) -> LogEntry {
+        LogEntry::new(self.author, timestamp_ms, revision, kind, name.into())
     }
 
-    /// Homes new prefixes and logs them.
+    /// Homes new prefixes and logs them, with this revision and time.
     async fn home_prefixes(
         &self,
         homed: &BTreeSet<NameKey>,
-        revision: u64,
+        revision: (u64, u64),
         head: &mut StoreHead,
     ) -> Result<(), DatabaseError> {
         let keys: Vec<&[u8]> = homed.iter().map(NameKey::as_bytes).collect();

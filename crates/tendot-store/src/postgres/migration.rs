@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use deadpool_postgres::{Object, Transaction};
 use tokio_postgres::Error;
 
+use super::cluster::Cluster;
+use super::cluster::timeline::SELECT_TIMELINE;
 use super::error::{DatabaseError, with_timeout};
 use super::read::SqlParameters;
 use super::write::columns::{HistoryColumns, LogColumns, RecordColumns};
@@ -12,7 +14,7 @@ use super::write::statements::{
     DELETE_AUX, DELETE_HOMED, DELETE_RECORDS, INSERT_HOMED, INSERT_LOG, LOCK_COUNTERS, RECORD_COMMIT,
     SELECT_RECORDS, UPSERT_AUX, UPSERT_HISTORY, UPSERT_RECORDS,
 };
-use super::write::transaction::{CommitParameters, locked_counters};
+use super::write::transaction::{CommitParameters, LockedCounters};
 use super::{PostgresOpenError, PostgresSettings, PostgresStore, row};
 use crate::migration::batch::{
     MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MigrationBatch, history_memory_size, record_memory_size,
@@ -166,7 +168,8 @@ impl MigrationTarget for PostgresTarget {
         };
         let primary = self.store.cluster.primary().map_err(target_error)?;
         let mut client = primary.write_connection().await.map_err(target_error)?;
-        let written = with_timeout(self.store.request_timeout(), write_batch(&mut client, batch, checkpoint));
+        let write = write_batch(&mut client, &self.store.cluster, batch, checkpoint);
+        let written = with_timeout(self.store.request_timeout(), write);
         match written.await {
             Ok(true) => Ok(()),
             Ok(false) => Err(MigrationError::TargetModified),
@@ -178,11 +181,16 @@ impl MigrationTarget for PostgresTarget {
 /// Writes a batch in one transaction; returns false if the target was modified by others. On error nothing is written.
 async fn write_batch(
     client: &mut Object,
+    cluster: &Cluster,
     batch: &MigrationBatch,
     checkpoint: &Checkpoint,
 ) -> Result<bool, DatabaseError> {
     let transaction = client.transaction().await?;
-    let (mut head, commit) = locked_counters(&transaction.query_one(LOCK_COUNTERS, &[]).await?)?;
+    let counters = LockedCounters::from_row(&transaction.query_one(LOCK_COUNTERS, &[]).await?)?;
+    if counters.timeline.is_some() {
+        counters.check_timeline(&transaction.query_one(SELECT_TIMELINE, &[]).await?, cluster)?;
+    }
+    let LockedCounters { mut head, commit, mut timestamp_ms, .. } = counters;
     let checkpointed =
         transaction.query_opt("select commits from tendot_migration where id = 1", &[]).await?;
     let is_unmodified = match checkpointed {
@@ -196,6 +204,7 @@ async fn write_batch(
     let log = LogColumns::new(batch.log_entries.iter().filter(|log_entry| log_entry.sequence > first));
     if let Some(last) = batch.log_entries.last().filter(|last| last.sequence > first) {
         head.advance_to(last);
+        timestamp_ms = timestamp_ms.max(last.timestamp_ms);
     }
     let runner = StatementRunner { transaction: &transaction };
     runner.run(INSERT_LOG, !log.is_empty(), &log.parameters()).await?;
@@ -222,7 +231,7 @@ async fn write_batch(
     let removed = batch.aux.iter().filter(|change| change.value.is_none());
     let removed: Vec<&[u8]> = removed.map(|change| &*change.key).collect();
     runner.run(DELETE_AUX, !removed.is_empty(), &[&removed]).await?;
-    runner.run(RECORD_COMMIT, true, &CommitParameters::new(&head, &commit).values()).await?;
+    runner.run(RECORD_COMMIT, true, &CommitParameters::new(&head, timestamp_ms, &commit).values()).await?;
     runner.run(UPSERT_CHECKPOINT, true, &[&checkpoint.encode(), &commit.number]).await?;
     transaction.commit().await?;
     Ok(true)

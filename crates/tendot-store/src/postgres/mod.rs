@@ -29,10 +29,7 @@ use std::sync::Arc;
 
 use cluster::Cluster;
 use cluster::connection_string::ConnectionString;
-use cluster::host::ClusterHost;
 use cluster::monitor::Monitor;
-use error::DatabaseError;
-use futures_util::future::join_all;
 use homed_cache::HomedCache;
 pub use import::PostgresImporter;
 pub use migration::PostgresTarget;
@@ -83,7 +80,7 @@ impl PostgresStore {
         let cluster = Arc::new(Cluster::new(&connection, settings)?);
         let database = &connection.display_name;
         let open_error = |error| PostgresOpenError::from_database(database, &error);
-        let primary = find_primary(&cluster).await.map_err(open_error)?;
+        let primary = cluster.find_primary(database).await?;
         let client = primary.write_connection().await.map_err(open_error)?;
         // Schema migrations may take long on large tables.
         let may_migrate = settings.migrate_schema;
@@ -112,29 +109,6 @@ impl PostgresStore {
         let cluster = Arc::clone(&self.cluster);
         move || cluster.hosts()
     }
-}
-
-/// Finds the primary, or else a host that answers, whose next request reports the problem.
-async fn find_primary(cluster: &Cluster) -> Result<&ClusterHost, DatabaseError> {
-    let is_primary = async |host: &ClusterHost| {
-        let client = host.write_connection().await?;
-        let row = client.query_one("select current_setting('transaction_read_only')", &[]).await?;
-        Ok::<_, DatabaseError>(row.try_get::<_, &str>(0)? == "off")
-    };
-    let mut results: Vec<_> =
-        join_all(cluster.iter().map(|host| async move { (host, is_primary(host).await) })).await;
-    let is = |wanted: Option<bool>| {
-        move |(_, result): &(&ClusterHost, Result<bool, DatabaseError>)| {
-            result.as_ref().ok().copied() == wanted
-        }
-    };
-    let standby = || results.iter().position(is(Some(false)));
-    let best = results.iter().position(is(Some(true))).or_else(standby).unwrap_or(0);
-    if results.is_empty() {
-        return Err(DatabaseError::NoHost);
-    }
-    let (host, result) = results.swap_remove(best);
-    result.map(|_| host)
 }
 
 impl Store for PostgresStore {
@@ -179,6 +153,10 @@ impl Store for PostgresStore {
 
     fn change_counters(&self) -> Option<&ChangeCounters> {
         Some(&self.cluster.read_fence.counters)
+    }
+
+    fn clock_ms(&self) -> Option<u64> {
+        self.cluster.clock_ms()
     }
 
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {

@@ -66,6 +66,29 @@ pub enum PostgresOpenError {
         /// Message of the server.
         reason: String,
     },
+    /// The only primary in reach was superseded by a promotion.
+    #[error(
+        "the only primary in reach of {database}, {host}, was superseded by a promotion: it is on timeline {timeline}, \
+         and timeline {highest} was seen before"
+    )]
+    Superseded {
+        /// Database.
+        database: String,
+        /// Address of the primary.
+        host: String,
+        /// Number of its timeline.
+        timeline: u32,
+        /// Highest timeline seen.
+        highest: u32,
+    },
+    /// The file that remembers the timeline cannot be used.
+    #[error("cannot use the timeline file `{path}`: {reason}")]
+    TimelineFile {
+        /// Path.
+        path: String,
+        /// Reason.
+        reason: String,
+    },
     /// The schema is newer than this version supports.
     #[error(
         "schema version {version} in {database} requires a program that supports version {required}; this one supports {supported}"
@@ -150,6 +173,14 @@ impl PostgresOpenError {
             }
             Self::ReadOnly { .. } => {
                 "add the primary to the connection string: `postgres://user@one,two,three/database`"
+            }
+            Self::Superseded { .. } => {
+                "stop that host and start the one that was promoted; see \"Two primaries\" in \
+                 docs/how-to/run-on-postgresql.md"
+            }
+            Self::TimelineFile { .. } => {
+                "check its permissions and the disk; if its content is damaged, make sure that only the current primary \
+                 runs, then remove it"
             }
             Self::SchemaTooNew { .. } => {
                 "upgrade tendot, or restore a backup from before the schema migration"

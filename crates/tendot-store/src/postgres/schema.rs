@@ -21,8 +21,10 @@ pub(crate) struct SchemaMigration {
 const FIRST_VERSION: u32 = 6;
 
 /// All schema migrations; the first one creates the schema of [`FIRST_VERSION`], each other one raises the version by one.
-pub(crate) const SCHEMA_MIGRATIONS: &[SchemaMigration] =
-    &[SchemaMigration { sql: include_str!("migrations/0001-schema.sql"), compatible: FIRST_VERSION }];
+pub(crate) const SCHEMA_MIGRATIONS: &[SchemaMigration] = &[
+    SchemaMigration { sql: include_str!("migrations/0001-schema.sql"), compatible: FIRST_VERSION },
+    SchemaMigration { sql: include_str!("migrations/0002-timeline.sql"), compatible: FIRST_VERSION },
+];
 
 /// Highest schema version that this program supports.
 pub(crate) const fn latest_version() -> i32 {

@@ -1,5 +1,6 @@
 //! Settings of a PostgreSQL store, and the observed state of its hosts.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Host of the database cluster, as last observed.
@@ -16,13 +17,18 @@ pub struct DatabaseHost {
     pub lag_entries: Option<u64>,
     /// Time since it was last caught up; `None` if unreachable.
     pub lag: Option<Duration>,
+    /// Number of the timeline of a host that accepts writes: each promotion starts a higher one.
+    pub timeline: Option<u32>,
 }
 
 /// Replication role of a database host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HostRole {
-    /// Accepts writes.
+    /// Accepts writes, and gets them.
     Primary,
+    /// Accepts writes, too, but gets none: a promotion has superseded it, or it is not known which of two primaries is the
+    /// current one.
+    SecondPrimary,
     /// Read-only.
     Standby,
     /// Does not answer.
@@ -44,6 +50,9 @@ pub struct PostgresSettings {
     pub probe_timeout: Duration,
     /// Whether tables are created and schema migrations applied.
     pub migrate_schema: bool,
+    /// File in which the highest timeline seen is remembered, so that a primary that was superseded by a promotion is not used
+    /// after a restart either; none by default.
+    pub timeline_file: Option<PathBuf>,
 }
 
 impl Default for PostgresSettings {
@@ -54,6 +63,7 @@ impl Default for PostgresSettings {
             statement_timeout: Duration::from_secs(60),
             probe_timeout: Duration::from_secs(2),
             migrate_schema: true,
+            timeline_file: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Aux entries: edits, paging, preconditions.
 
 use super::{commit, data, put};
-use crate::{AuxEntry, CommitError, Edit, Precondition, Store};
+use crate::{AuxCounter, AuxEntry, CommitError, Edit, Precondition, Store};
 
 fn put_aux(key: &[u8], value: &str) -> Edit {
     Edit::PutAux { key: key.into(), value: value.as_bytes().into() }
@@ -128,4 +128,38 @@ pub async fn required_aux(store: &impl Store) {
     let revision = commit(store, met.into_iter().chain(writes()).collect()).await.unwrap();
     assert_eq!((aux(store, b"a").await, aux(store, b"b").await.unwrap()), (None, "three".to_owned()));
     assert_eq!(commit(store, vec![require(b"b", Some("three"))]).await.unwrap(), revision);
+}
+
+/// Counters are adjusted without conflicts, within their limit; a counter that does not exist is not created.
+pub async fn aux_counters(store: &impl Store) {
+    let adjust = |added: u64, subtracted: u64, limit: Option<u64>| Edit::AdjustCounter {
+        key: b"counter"[..].into(),
+        added,
+        subtracted,
+        limit,
+    };
+    let counter = async || {
+        let value = store.get_aux(b"counter").await.unwrap()?;
+        AuxCounter::decode(&value).map(AuxCounter::count)
+    };
+    let is_refused = async |edits: Vec<Edit>| {
+        let at = edits.len() - 1;
+        let refused = commit(store, edits).await.unwrap_err();
+        assert!(matches!(refused, CommitError::AuxConflict { edit } if edit == at), "{refused}");
+    };
+    commit(store, vec![adjust(0, 1, None)]).await.unwrap();
+    assert_eq!(counter().await, None);
+    is_refused(vec![adjust(1, 0, Some(10))]).await;
+    let value = AuxCounter { added: 3, subtracted: 1 }.encode();
+    commit(store, vec![Edit::PutAux { key: b"counter"[..].into(), value }]).await.unwrap();
+    commit(store, vec![put("10.1000/1", "x", Precondition::Absent), adjust(2, 0, Some(4))]).await.unwrap();
+    assert_eq!(counter().await, Some(4));
+    is_refused(vec![put("10.1000/2", "x", Precondition::Absent), adjust(1, 0, Some(4))]).await;
+    assert_eq!((counter().await, data(store, "10.1000/2").await), (Some(4), None));
+    // Each edit sees those before it; the limit does not matter if nothing is added.
+    is_refused(vec![adjust(1, 0, Some(5)), adjust(1, 0, Some(5))]).await;
+    commit(store, vec![adjust(0, 1, Some(1)), adjust(1, 0, Some(4))]).await.unwrap();
+    assert_eq!(counter().await, Some(4));
+    commit(store, vec![remove_aux(b"counter"), adjust(0, 1, None)]).await.unwrap();
+    assert_eq!(counter().await, None);
 }

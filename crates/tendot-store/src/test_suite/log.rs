@@ -1,7 +1,7 @@
 //! The change log, names at a revision, change counters.
 
 use super::{commit, key, put, tombstone};
-use crate::{ChangeSet, Edit, EditKind, Precondition, Store, StoreHead};
+use crate::{ChangeSet, Edit, EditKind, HistoryOrder, Precondition, Store, StoreHead};
 
 /// The log contains every edit once and in order, and can be read page by page.
 pub async fn change_log(store: &impl Store) {
@@ -94,6 +94,25 @@ pub async fn names_at_revision(store: &impl Store) {
     let touched = ["10.1000/Rec-00", "10.1000/Rec-07", "10.1000/rec-08a"];
     assert_eq!(names_by_page(store, later, 2).await, touched);
     assert!(names_by_page(store, later + 1, 2).await.is_empty());
+}
+
+/// A change set with an earlier time than the one before gets the time of that one.
+pub async fn times_never_decrease(store: &impl Store) {
+    let commit_at = async |timestamp_ms: u64, name: &str| {
+        let edits = vec![put(name, "x", Precondition::NotTombstone)];
+        store.commit(ChangeSet { author: "test".into(), timestamp_ms, edits }).await.unwrap();
+    };
+    for (timestamp_ms, name) in
+        [(1_000, "10.1/a"), (3_000, "10.1/b"), (2_000, "10.1/a"), (3_000, "10.1/c"), (4_000, "10.1/b")]
+    {
+        commit_at(timestamp_ms, name).await;
+    }
+    let log = store.read_log(0, 10).await.unwrap();
+    let times: Vec<u64> = log.iter().map(|log_entry| log_entry.timestamp_ms).collect();
+    assert_eq!(times, [1_000, 3_000, 3_000, 3_000, 4_000]);
+    let history = store.history(&key("10.1/a"), HistoryOrder::OldestFirst { after: 0 }, 10).await.unwrap();
+    let times: Vec<u64> = history.entries.iter().map(|entry| entry.log_entry.timestamp_ms).collect();
+    assert_eq!(times, [1_000, 3_000]);
 }
 
 /// A change counter is current until its record changes; failed changes may count, other records do not.

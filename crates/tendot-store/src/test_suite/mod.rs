@@ -9,10 +9,10 @@ mod preconditions;
 mod records;
 mod registrations;
 
-pub use aux_entries::{aux_entries, aux_paging, required_aux};
+pub use aux_entries::{aux_counters, aux_entries, aux_paging, required_aux};
 pub use counting_store::CountingStore;
 pub use history::{history, history_paging, history_redaction, history_redacts_secrets};
-pub use log::{audit_chain, change_counters, change_log, names_at_revision};
+pub use log::{audit_chain, change_counters, change_log, names_at_revision, times_never_decrease};
 pub use names::{count_names, homed_prefixes, list_names, scan_records, seek_names, unusual_names};
 pub use preconditions::{preconditions, required_revisions, requirements_are_not_logged};
 pub use records::{
@@ -46,6 +46,7 @@ macro_rules! store_test_suite {
             unusual_names
             count_names
             change_log
+            times_never_decrease
             audit_chain
             names_at_revision
             change_counters
@@ -58,6 +59,7 @@ macro_rules! store_test_suite {
             aux_entries
             aux_paging
             required_aux
+            aux_counters
         }
     };
     (@each $block_on:expr, $store:expr, $($test:ident)*) => {

@@ -1,5 +1,8 @@
 //! Status of the store in `/readyz` and `/metrics`: PostgreSQL hosts, or the writer of the embedded store.
 
+use std::sync::Arc;
+
+use tendot_registry::{MAX_CLOCK_SKEW_MS, Registry};
 use tendot_server::http::{HttpServer, Readiness};
 use tendot_store::{DatabaseHost, HostRole, WriteStatus};
 
@@ -9,14 +12,19 @@ pub(crate) trait HostStatusFn: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync +
 impl<F: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static> HostStatusFn for F {}
 
 /// Adds the readiness probe and the gauges of each database host.
-pub(crate) fn register_database_status(http: HttpServer, hosts: &impl HostStatusFn) -> HttpServer {
+pub(crate) fn register_database_status(
+    http: HttpServer,
+    hosts: &impl HostStatusFn,
+    registry: &Arc<Registry>,
+) -> HttpServer {
     let gauge = |read: fn(&DatabaseHost) -> Option<f64>| {
         let hosts = hosts.clone();
         let sample = move |host: DatabaseHost| read(&host).map(|value| (host.address, value));
         move || hosts().into_iter().filter_map(sample).collect()
     };
-    let probe = hosts.clone();
-    http.readiness_probe(move || readiness(&probe()))
+    let (probe, clock) = (hosts.clone(), Arc::clone(registry));
+    register_clock_skew(http, registry)
+        .readiness_probe(move || with_clock_warning(readiness(&probe()), clock.clock_skew_ms()))
         .external_gauges(
             "tendot_database_up",
             "Whether the database host is reachable.",
@@ -28,6 +36,18 @@ pub(crate) fn register_database_status(http: HttpServer, hosts: &impl HostStatus
             "Whether the database host is the primary.",
             "host",
             gauge(|host| Some(gauge_bool(host.role == HostRole::Primary))),
+        )
+        .external_gauges(
+            "tendot_database_second_primary",
+            "Whether the database host accepts writes although another one is the primary or has superseded it.",
+            "host",
+            gauge(|host| Some(gauge_bool(host.role == HostRole::SecondPrimary))),
+        )
+        .external_gauges(
+            "tendot_database_timeline",
+            "Timeline of a database host that accepts writes.",
+            "host",
+            gauge(|host| host.timeline.map(f64::from)),
         )
         .external_gauges(
             "tendot_database_lag_changes",
@@ -47,31 +67,54 @@ pub(crate) fn register_database_status(http: HttpServer, hosts: &impl HostStatus
 pub(crate) fn register_write_status(
     http: HttpServer,
     status: impl Fn() -> WriteStatus + Clone + Send + Sync + 'static,
+    registry: &Arc<Registry>,
 ) -> HttpServer {
     let gauge = |read: fn(WriteStatus) -> Option<f64>| {
         let status = status.clone();
         move || read(status())
     };
-    let probe = status.clone();
-    http.readiness_probe(move || match probe().fault {
+    let (probe, clock) = (status.clone(), Arc::clone(registry));
+    let readiness = move || match probe().fault {
         Some(fault) => Readiness::ReadOnly(fault.as_str()),
-        None => Readiness::Ready,
-    })
-    .external_gauge(
-        "tendot_store_writable",
-        "Whether the embedded store can be written.",
-        gauge(|status| Some(gauge_bool(status.fault.is_none()))),
+        None => with_clock_warning(Readiness::Ready, clock.clock_skew_ms()),
+    };
+    register_clock_skew(http, registry)
+        .readiness_probe(readiness)
+        .external_gauge(
+            "tendot_store_writable",
+            "Whether the embedded store can be written.",
+            gauge(|status| Some(gauge_bool(status.fault.is_none()))),
+        )
+        .external_gauge(
+            "tendot_store_free_bytes",
+            "Free space of the disk of the embedded store.",
+            gauge(|status| status.free_bytes.map(|bytes| bytes as f64)),
+        )
+        .external_gauge(
+            "tendot_store_last_commit_timestamp_seconds",
+            "Time of the last commit of the embedded store (Unix time).",
+            gauge(|status| status.last_commit_ms.map(|time| time as f64 / 1e3)),
+        )
+}
+
+/// Adds the gauge of the clock skew.
+fn register_clock_skew(http: HttpServer, registry: &Arc<Registry>) -> HttpServer {
+    let registry = Arc::clone(registry);
+    http.external_gauge(
+        "tendot_clock_skew_seconds",
+        "Seconds by which the system clock is ahead of the clock of the service: that of the database, or without one the system clock without jumps.",
+        move || Some(registry.clock_skew_ms() as f64 / 1e3),
     )
-    .external_gauge(
-        "tendot_store_free_bytes",
-        "Free space of the disk of the embedded store.",
-        gauge(|status| status.free_bytes.map(|bytes| bytes as f64)),
-    )
-    .external_gauge(
-        "tendot_store_last_commit_timestamp_seconds",
-        "Time of the last commit of the embedded store (Unix time).",
-        gauge(|status| status.last_commit_ms.map(|time| time as f64 / 1e3)),
-    )
+}
+
+/// Readiness with a warning if the system clock is wrong.
+const fn with_clock_warning(readiness: Readiness, skew_ms: i64) -> Readiness {
+    match readiness {
+        Readiness::Ready if skew_ms.unsigned_abs() > MAX_CLOCK_SKEW_MS => {
+            Readiness::Warning("the system clock is wrong or was set")
+        }
+        readiness => readiness,
+    }
 }
 
 fn gauge_bool(is: bool) -> f64 {
@@ -80,10 +123,15 @@ fn gauge_bool(is: bool) -> f64 {
 
 fn readiness(hosts: &[DatabaseHost]) -> Readiness {
     let has = |role| hosts.iter().any(|host| host.role == role && host.serves_reads);
+    let is_split = hosts.iter().any(|host| host.role == HostRole::SecondPrimary);
     if has(HostRole::Primary) {
-        Readiness::Ready
+        if is_split { Readiness::Warning("a second database host accepts writes") } else { Readiness::Ready }
     } else if has(HostRole::Standby) {
-        Readiness::ReadOnly("the database has no primary")
+        Readiness::ReadOnly(if is_split {
+            "the only primary in reach was superseded by a promotion"
+        } else {
+            "the database has no primary"
+        })
     } else {
         Readiness::Unreachable
     }
@@ -91,7 +139,7 @@ fn readiness(hosts: &[DatabaseHost]) -> Readiness {
 
 #[cfg(test)]
 mod tests {
-    use HostRole::{Primary, Standby, Unreachable};
+    use HostRole::{Primary, SecondPrimary, Standby, Unreachable};
 
     use super::*;
 
@@ -101,12 +149,33 @@ mod tests {
         check(&[Unreachable, Standby, Primary], Readiness::Ready);
         check(&[Unreachable, Standby], Readiness::ReadOnly("the database has no primary"));
         check(&[Unreachable, Unreachable], Readiness::Unreachable);
+        check(
+            &[SecondPrimary, Primary, Standby],
+            Readiness::Warning("a second database host accepts writes"),
+        );
+        check(
+            &[SecondPrimary, Standby],
+            Readiness::ReadOnly("the only primary in reach was superseded by a promotion"),
+        );
+        check(&[SecondPrimary, Unreachable], Readiness::Unreachable);
         let excluded = DatabaseHost { serves_reads: false, ..host(&Standby) };
         assert_eq!(readiness(&[excluded]), Readiness::Unreachable);
     }
 
+    #[test]
+    fn wrong_clock_is_a_warning() {
+        let warning = Readiness::Warning("the system clock is wrong or was set");
+        for (skew_ms, expected) in
+            [(0, Readiness::Ready), (-60_000, Readiness::Ready), (60_001, warning), (-90_000_000, warning)]
+        {
+            assert_eq!(with_clock_warning(Readiness::Ready, skew_ms), expected, "{skew_ms}");
+        }
+        assert_eq!(with_clock_warning(Readiness::Unreachable, 90_000_000), Readiness::Unreachable);
+    }
+
     fn host(role: &HostRole) -> DatabaseHost {
-        DatabaseHost { address: "a:1".into(), role: *role, serves_reads: true, lag_entries: None, lag: None }
+        let (address, serves_reads) = ("a:1".into(), *role != SecondPrimary);
+        DatabaseHost { address, role: *role, serves_reads, lag_entries: None, lag: None, timeline: None }
     }
 
     #[track_caller]

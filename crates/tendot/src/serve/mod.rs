@@ -26,7 +26,7 @@ use serde::Serialize;
 use services::Services;
 use tendot_proto::Budget;
 use tendot_registry::{CallContext, Caller, Registry};
-use tendot_store::{AnyStore, EmbeddedStore, MemoryStore};
+use tendot_store::{AnyStore, EmbeddedStore, MemoryStore, PostgresSettings};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::ConfigSourceArguments;
@@ -34,6 +34,9 @@ use crate::config::{ServerSettings, StoreSetting, load_settings};
 use crate::store::{open_error, open_postgres};
 use crate::terminal::{eprint_line, print_json};
 use crate::{CliError, CommandStatus, runtime};
+
+/// File in the data directory with the highest timeline of the PostgreSQL database that the server has seen.
+pub(crate) const TIMELINE_FILE: &str = "postgres.timeline";
 
 /// Run the server
 ///
@@ -147,9 +150,11 @@ async fn open_store(settings: &ServerSettings) -> Result<(AnyStore, Option<Strin
             Ok((store.into(), token(&directory)?))
         }
         (StoreSetting::Postgres(address), Some(directory)) => {
-            let store = open_postgres(address, &settings.postgres()).await?;
             std::fs::create_dir_all(&directory)
                 .map_err(|error| CliError::io(format!("cannot create `{}`", directory.display()), &error))?;
+            let timeline_file = Some(directory.join(TIMELINE_FILE));
+            let settings = PostgresSettings { timeline_file, ..settings.postgres() };
+            let store = open_postgres(address, &settings).await?;
             Ok((store.into(), token(&directory)?))
         }
     }

@@ -76,10 +76,10 @@ impl<'a> Services<'a> {
             http = http.security_txt(security_txt::read(path)?);
         }
         if let Some(hosts) = database {
-            http = database_status::register_database_status(http, &hosts);
+            http = database_status::register_database_status(http, &hosts, &registry);
         }
         if let Some(status) = embedded {
-            http = database_status::register_write_status(http, status);
+            http = database_status::register_write_status(http, status, &registry);
         }
         if let Some(token) = operator_token {
             http = http.operator_token(token);

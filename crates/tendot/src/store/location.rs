@@ -8,6 +8,7 @@ use crate::cli::ConfigSourceArguments;
 use crate::config::{
     Configuration, ServerSettings, SettingValue as _, StoreSetting, load_settings, redact_password,
 };
+use crate::serve::TIMELINE_FILE;
 
 /// Location of a persistent store: directory of the embedded store, or PostgreSQL address.
 #[derive(Debug)]
@@ -121,5 +122,5 @@ fn not_persistent(store: &str) -> CliError {
 }
 
 /// Files of a store and its server in the data directory.
-const STORE_FILES: [&str; 5] =
-    ["data.mdb", "lock.mdb", "operator.token", "tendot.lock", "tendot.space-probe"];
+const STORE_FILES: [&str; 6] =
+    ["data.mdb", "lock.mdb", "operator.token", TIMELINE_FILE, "tendot.lock", "tendot.space-probe"];

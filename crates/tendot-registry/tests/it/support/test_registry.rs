@@ -23,6 +23,11 @@ impl TestRegistry {
         &self.store
     }
 
+    /// Another registry over the same store, as another server has it.
+    pub(crate) fn other(&self) -> Registry {
+        Registry::with_shared_store(Arc::clone(&self.store), RegistrySettings::default())
+    }
+
     pub(crate) fn with_site_peers(self, site_peers: Arc<dyn SitePeers>) -> Self {
         Self { registry: self.registry.with_site_peers(site_peers), store: self.store }
     }

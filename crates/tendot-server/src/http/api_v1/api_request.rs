@@ -6,7 +6,6 @@ use serde::de::DeserializeOwned;
 use tendot_proto::Budget;
 use tendot_registry::{CallContext, Caller, Error, RegistryError};
 
-use crate::clock::to_unix_millis;
 use crate::http::api_v1::query_parameters::check_query_parameters;
 use crate::http::request::body::RequestBody;
 use crate::http::request::conditional::WritePrecondition;
@@ -118,7 +117,7 @@ impl HttpServer {
             return Err(RegistryError::from(Error::AuthenticationRequired).into());
         }
         check_query_parameters(endpoint, method, &parameters)?;
-        let now_ms = to_unix_millis(head.now);
+        let now_ms = self.registry.now_ms();
         let path_param = path_param.into_owned();
         Ok((ApiRequest { head, caller, now_ms, path_param, parameters }, body))
     }

@@ -88,7 +88,7 @@ impl HttpServer {
         };
         let name = RequestedName::new(&*request.path_param);
         let mut budget = request_budget();
-        let found = self.resolver.registration(name.as_str(), &request.caller, head.now, &mut budget).await;
+        let found = self.resolver.registration(name.as_str(), &request.caller, &mut budget).await;
         let registered = match found.and_then(|registered| registered.ok_or(Error::NotFound)) {
             Ok(registered) => registered,
             Err(error) => return Ok(lookup_failed(&name, &error, head.accepts_credentials)),

@@ -12,7 +12,6 @@ use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use utoipa::openapi::Schema;
 
-use crate::clock::unix_millis;
 use crate::http::HttpServer;
 use crate::http::api_v1::schemas::described;
 use crate::http::api_v1::{
@@ -264,7 +263,7 @@ impl ReportStream {
         let _permit = self.backlog_permits.acquire().await.ok();
         let limit = usize::try_from(self.remaining.min(REPORT_PAGE_SIZE)).unwrap_or(usize::MAX);
         let mut budget = request_budget();
-        let call = CallContext::new(&self.caller, unix_millis(), &mut budget);
+        let call = CallContext::new(&self.caller, self.registry.now_ms(), &mut budget);
         self.registry.report(self.report, &self.prefix, after, limit, call).await
     }
 
@@ -320,7 +319,7 @@ impl HttpServer {
         let complete = loop {
             let _permit = self.subscribers.backlog_permits.acquire().await.ok();
             let mut budget = request_budget();
-            let call = CallContext::new(&request.caller, unix_millis(), &mut budget);
+            let call = CallContext::new(&request.caller, self.registry.now_ms(), &mut budget);
             let page = self.registry.prefix_summary(&request.path_param, after.as_deref(), call).await?;
             summary.merge(&page.0);
             after = page.1;

@@ -10,7 +10,7 @@ use tendot_registry::{Caller, Registry};
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::authenticated_key::AuthenticatedKey;
-use crate::clock::{to_unix_seconds, unix_millis};
+use crate::clock::to_unix_seconds;
 use crate::gcra::Rate;
 use crate::guess_throttle::{AttemptSource, AuthAttempt, GuessThrottle};
 use crate::http::REQUEST_BUDGET;
@@ -228,7 +228,11 @@ impl Authenticator {
             return Ok(Caller::Operator);
         }
         // Tokens cannot be guessed, so a valid one is never throttled: failed guesses cannot lock its owner out.
-        match self.registry.authenticate_token(token, unix_millis(), &mut Budget::new(REQUEST_BUDGET)).await {
+        match self
+            .registry
+            .authenticate_token(token, self.registry.now_ms(), &mut Budget::new(REQUEST_BUDGET))
+            .await
+        {
             Ok(Some(identity)) => Ok(Caller::Token(identity)),
             Ok(None) => {
                 self.start_attempt(request, "operator")?;

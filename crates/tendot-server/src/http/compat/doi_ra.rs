@@ -1,7 +1,5 @@
 //! `/doiRA/{name},{name}…`: registration agency of names, as at doi.org.
 
-use std::time::SystemTime;
-
 use http::StatusCode;
 use serde::Serialize;
 use tendot_names::Doi;
@@ -74,7 +72,7 @@ impl RecordResolver {
             let (doi, result) = match percent::decode_text(part, "path") {
                 Ok(name) => {
                     let name = name_path::parse(&name).into_owned();
-                    match self.agency_of_name(&name, request.now, &mut context).await {
+                    match self.agency_of_name(&name, &mut context).await {
                         Ok(result) => (name, result),
                         Err(problem) => return problem.into(),
                     }
@@ -95,7 +93,6 @@ impl RecordResolver {
     async fn agency_of_name(
         &self,
         name: &str,
-        now: SystemTime,
         context: &mut LookupContext<'_>,
     ) -> Result<Result<String, &'static str>, Box<Problem<'static>>> {
         let is_prefix = name.starts_with("10.") && !name.contains('/');
@@ -103,7 +100,7 @@ impl RecordResolver {
             if Doi::new(name).is_err() {
                 return Ok(Err("Invalid DOI"));
             }
-            match self.public_registration(name, now, &mut context.budget).await {
+            match self.public_registration(name, &mut context.budget).await {
                 Ok(Some(registered)) => return Ok(Ok(display_name(&registered.agency))),
                 Err(Error::Store(error)) => return Err(problem_for_store(&error)),
                 // Not registered here: the agency of the prefix, if the name exists.

@@ -8,7 +8,6 @@ use tendot_proto::{Budget, Handle, HandleValue, ResponseCode};
 use tendot_registry::{CallContext, Caller, Error, HandleWrite, ResolveQuery};
 use utoipa::openapi::{HttpMethod, Required};
 
-use crate::clock::to_unix_millis;
 use crate::http::handle_api::reply_body::{
     HandleBody, JsonOptions, authentication_error, body_error, empty_handle, json_reply, protocol_error,
     registry_error, upstream_error,
@@ -280,8 +279,7 @@ impl HttpServer {
         };
         let options = JsonOptions::from_query(parameters);
         let mut budget = Budget::new(REQUEST_BUDGET);
-        let call =
-            CallContext::new(&caller, to_unix_millis(request.now), &mut budget).from_client(request.client);
+        let call = CallContext::new(&caller, self.registry.now_ms(), &mut budget).from_client(request.client);
         match self.registry.write(write, call).await {
             Ok(done) => {
                 let is_new = !done.replaced

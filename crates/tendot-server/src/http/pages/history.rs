@@ -6,7 +6,7 @@ use tendot_registry::registration::DoiStatus;
 use tendot_registry::{CallContext, Caller, HistoryEvent, HistoryEventKind, RecordSnapshot, SnapshotState};
 use tendot_store::{EditKind, HistoryOrder};
 
-use crate::clock::{format_millis, unix_millis};
+use crate::clock::format_millis;
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
 use crate::http::pages::values::{ValueRow, format_timestamp};
 use crate::http::pages::{ServiceIdentity, render, syntax_error_page};
@@ -83,7 +83,7 @@ impl RecordResolver {
         };
         let order = HistoryOrder::NewestFirst { before };
         let handle = name.handle();
-        let call = CallContext::new(&Caller::Anonymous, unix_millis(), &mut context.budget);
+        let call = CallContext::new(&Caller::Anonymous, self.registry.now_ms(), &mut context.budget);
         match self.registry.record_history(handle, order, PAGE_SIZE, call).await {
             Ok(history) => {
                 let is_first = before == u64::MAX;

@@ -1,14 +1,12 @@
 //! Registry data of a name: registrant, dates and metadata.
 
-use std::time::SystemTime;
-
 use tendot_proto::{Budget, Handle};
 use tendot_registry::metadata::ExtensionSummary;
 use tendot_registry::registration::{DoiRecord, DoiStatus};
 use tendot_registry::{CallContext, Caller};
 use tendot_store::HistoryOrder;
 
-use crate::clock::{format_millis, to_unix_millis, unix_millis};
+use crate::clock::format_millis;
 use crate::http::REQUEST_BUDGET;
 use crate::http::pages::page_budget::{PageBudget, truncate_chars};
 use crate::http::pages::values::format_timestamp;
@@ -71,9 +69,9 @@ pub(super) struct RegistrationRow {
 impl RecordResolver {
     /// Public registry data of a name that is or was registered.
     pub(crate) async fn registration_details(&self, name: &str) -> Option<RegistrationDetails> {
-        let (now, budget) = (SystemTime::now(), &mut Budget::new(REQUEST_BUDGET));
-        let registration = self.public_registration(name, now, budget).await.ok()??;
-        let call = CallContext::new(&Caller::Anonymous, to_unix_millis(now), budget);
+        let budget = &mut Budget::new(REQUEST_BUDGET);
+        let registration = self.public_registration(name, budget).await.ok()??;
+        let call = CallContext::new(&Caller::Anonymous, self.registry.now_ms(), budget);
         let registrant = self.registry.get_registrant(&registration.registrant, call).await;
         let agency = self.registry.get_agency(&registration.agency, budget).await;
         Some(RegistrationDetails {
@@ -96,7 +94,11 @@ impl RecordResolver {
                 handle,
                 order,
                 1,
-                CallContext::new(&Caller::Anonymous, unix_millis(), &mut Budget::new(REQUEST_BUDGET)),
+                CallContext::new(
+                    &Caller::Anonymous,
+                    self.registry.now_ms(),
+                    &mut Budget::new(REQUEST_BUDGET),
+                ),
             )
             .await;
         let retired_at =

@@ -1,7 +1,5 @@
 //! Metadata of locally registered names, and the negotiation of its format.
 
-use std::time::SystemTime;
-
 use http::StatusCode;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderValue};
 use tendot_proto::Budget;
@@ -9,7 +7,6 @@ use tendot_registry::metadata::MetadataFormat;
 use tendot_registry::registration::DoiRecord;
 use tendot_registry::{CallContext, Caller, Error, RegistryError, RegistryErrorKind};
 
-use crate::clock::to_unix_millis;
 use crate::http::request::accept::{best_match, is_browser_type, metadata_media_types, parse_entries};
 use crate::http::resolve::resolver::RecordResolver;
 use crate::http::response::caching::{self, ClientDependence};
@@ -70,10 +67,9 @@ impl RecordResolver {
     pub(crate) async fn public_registration(
         &self,
         name: &str,
-        now: SystemTime,
         budget: &mut Budget,
     ) -> Result<Option<DoiRecord>, Error> {
-        self.registration(name, &Caller::Anonymous, now, budget).await
+        self.registration(name, &Caller::Anonymous, budget).await
     }
 
     /// Registration data of a name as visible to this caller.
@@ -81,10 +77,10 @@ impl RecordResolver {
         &self,
         name: &str,
         caller: &Caller,
-        now: SystemTime,
         budget: &mut Budget,
     ) -> Result<Option<DoiRecord>, Error> {
-        match self.registry.get_doi(name, CallContext::new(caller, to_unix_millis(now), budget)).await {
+        let call = CallContext::new(caller, self.registry.now_ms(), budget);
+        match self.registry.get_doi(name, call).await {
             Ok(registered) => Ok(Some(registered)),
             Err(error) if error.kind == RegistryErrorKind::NotFound => Ok(None),
             Err(RegistryError { source: Some(error), .. }) => Err(Error::Store(error)),

@@ -280,7 +280,7 @@ impl RecordResolver {
             }
             MetadataPreference::Format(format, media_type) => (format, media_type),
         };
-        let registered = self.public_registration(name.as_str(), head.now, &mut context.budget).await?;
+        let registered = self.public_registration(name.as_str(), &mut context.budget).await?;
         let text = registered.and_then(|registered| registered.metadata_in(format));
         Ok(text.map(|text| {
             RedirectOutcome::Metadata(media_type, metadata::metadata_reply(text, media_type, head.headers))

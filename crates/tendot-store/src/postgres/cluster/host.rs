@@ -8,6 +8,7 @@ use deadpool_postgres::{Object, Pool};
 use tokio::sync::Notify;
 
 use super::pipelined_pool::PipelinedPool;
+use super::timeline::{HostTimeline, Timeline};
 use crate::postgres::error::{DatabaseError, with_timeout};
 
 /// One database host: connection pools and observed state.
@@ -42,6 +43,8 @@ pub(crate) struct HostObservation {
     pub(crate) is_confirmed: bool,
     /// Last commit confirmed by a primary; without a primary, a standby that returns and still has it serves reads again.
     pub(crate) confirmed_commit: Option<CommitId>,
+    /// Timeline, as the host says itself.
+    pub(crate) timeline: HostTimeline,
 }
 
 /// Identity of a committed transaction: number and random id.
@@ -73,6 +76,13 @@ pub(crate) struct HostStatus {
     pub(crate) last_commit: Option<CommitId>,
     /// Whether it has a commit that the last known primary had.
     pub(crate) is_confirmed: bool,
+    /// Timeline, as the host says itself.
+    pub(crate) timeline: HostTimeline,
+    /// Highest timeline that a server has recorded in its tables.
+    pub(crate) recorded_timeline: Option<Timeline>,
+    /// Its time in milliseconds since 1970, and when it was that.
+    pub(crate) clock_ms: u64,
+    pub(crate) measured_at: Instant,
 }
 
 impl ClusterHost {

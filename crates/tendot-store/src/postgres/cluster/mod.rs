@@ -1,18 +1,21 @@
 //! Hosts of a database, and the current primary.
 //!
 //! `host` is one host, `routing` chooses the host for a read, `connection_string` and `pool` connect, `pipelined_pool` shares
-//! connections, `monitor` polls the hosts and follows the change log, `read_fence` decides which standbys are current enough.
+//! connections, `monitor` polls the hosts and follows the change log, `read_fence` decides which standbys are current enough,
+//! `timeline` and `primary` which of several primaries is the current one.
 
 pub(crate) mod connection_string;
 pub(crate) mod host;
 pub(crate) mod monitor;
 pub(crate) mod pipelined_pool;
 pub(crate) mod pool;
+pub(crate) mod primary;
 pub(crate) mod read_fence;
 pub(crate) mod routing;
+pub(crate) mod timeline;
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,7 +25,9 @@ use tokio::time::timeout;
 use connection_string::{ConnectionString, HostConfig};
 use host::{ClusterHost, CommitId, HostObservation, HostState, HostStatus};
 use pipelined_pool::PipelinedPool;
+use primary::PrimaryState;
 use read_fence::ReadFence;
+use timeline::{HostTimeline, Timeline, TimelineFile};
 
 use super::error::DatabaseError;
 use super::{DatabaseHost, HostRole, PostgresOpenError, PostgresSettings};
@@ -44,17 +49,10 @@ pub(crate) struct Cluster {
     /// Whether the primary may have changed since the log was last read, so that cached knowledge needs revalidation.
     pub(crate) needs_revalidation: AtomicBool,
     pub(crate) read_fence: ReadFence,
-}
-
-/// Current primary, or since when there is none.
-///
-/// A host stays primary while it says so, even if another host claims the role.
-#[derive(Debug)]
-struct PrimaryState {
-    /// Index of the host.
-    host: Option<usize>,
-    /// When the last primary was lost.
-    lost_at: Option<Instant>,
+    /// Remembers the highest timeline seen.
+    timeline_file: Option<TimelineFile>,
+    /// Time of the primary, in milliseconds since 1970, and when it was measured.
+    clock: Mutex<Option<(u64, Instant)>>,
 }
 
 impl Cluster {
@@ -79,19 +77,30 @@ impl Cluster {
                     last_commit: None,
                     is_confirmed: false,
                     confirmed_commit: None,
+                    timeline: HostTimeline::default(),
                 }),
                 poll_now: Notify::new(),
                 abandoned: Notify::new(),
             })
         };
+        let timeline_file = settings.timeline_file.as_deref().map(|path| {
+            TimelineFile::open(path).map_err(|error| PostgresOpenError::TimelineFile {
+                path: path.display().to_string(),
+                reason: error.to_string(),
+            })
+        });
+        let timeline_file = timeline_file.transpose()?;
+        let highest = timeline_file.as_ref().and_then(TimelineFile::timeline);
         Ok(Self {
             hosts: connection.hosts.iter().enumerate().map(host).collect::<Result<_, PostgresOpenError>>()?,
             use_standbys: connection.use_standbys,
             next_standby: AtomicUsize::new(0),
-            primary: Mutex::new(PrimaryState { host: None, lost_at: None }),
+            primary: Mutex::new(PrimaryState::new(highest)),
             primary_changed: Notify::new(),
             needs_revalidation: AtomicBool::new(true),
             read_fence: ReadFence::new(),
+            timeline_file,
+            clock: Mutex::new(None),
         })
     }
 
@@ -110,7 +119,50 @@ impl Cluster {
 
     /// Returns the primary with a request timeout.
     pub(crate) fn primary_handle(&self, timeout: Duration) -> Result<PrimaryHandle<'_>, DatabaseError> {
-        Ok(PrimaryHandle { cluster: self, host: self.primary()?, timeout })
+        let (host, timeline) = {
+            let primary = self.primary_state();
+            (primary.host, primary.timeline)
+        };
+        let host = host.and_then(|index| self.get(index)).ok_or(DatabaseError::NoPrimary)?;
+        Ok(PrimaryHandle { cluster: self, host, timeline, timeout })
+    }
+
+    /// Highest timeline that this server knows of.
+    pub(crate) fn highest_timeline(&self) -> Option<Timeline> {
+        self.primary_state().highest
+    }
+
+    /// Fails if a promotion has superseded a primary with this timeline.
+    pub(crate) fn check_timeline(&self, timeline: Option<Timeline>) -> Result<(), DatabaseError> {
+        let is_superseded = timeline.is_some_and(|timeline| self.primary_state().is_superseded(timeline));
+        if is_superseded { Err(DatabaseError::Superseded) } else { Ok(()) }
+    }
+
+    /// Learns timelines before the first poll: from the tables of the hosts, and from the hosts themselves.
+    pub(crate) fn learn_timelines(&self, systems: &[u64], timelines: impl IntoIterator<Item = Timeline>) {
+        let mut primary = self.primary_state();
+        primary.forget_other_systems(systems);
+        timelines.into_iter().for_each(|timeline| primary.learn(timeline));
+    }
+
+    /// Time of the primary in milliseconds since 1970: as measured last, and the time since then.
+    pub(crate) fn clock_ms(&self) -> Option<u64> {
+        let (measured_ms, at) = (*self.clock.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let elapsed = u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Some(measured_ms.saturating_add(elapsed))
+    }
+
+    /// Whether the highest timeline is not in its file yet.
+    pub(crate) fn has_unsaved_timeline(&self) -> bool {
+        let saved = self.timeline_file.as_ref().map(TimelineFile::timeline);
+        saved.is_some_and(|saved| saved != self.highest_timeline())
+    }
+
+    /// Writes the highest timeline to its file. Waits for the disk.
+    pub(crate) fn save_timeline(&self) {
+        if let (Some(file), Some(highest)) = (&self.timeline_file, self.highest_timeline()) {
+            file.save(highest);
+        }
     }
 
     /// Whether there has been no primary for longer than the grace period.
@@ -146,19 +198,12 @@ impl Cluster {
     /// standby.
     pub(crate) fn record_status(&self, index: usize, status: &HostStatus) -> bool {
         let Some(host) = self.get(index) else { return false };
+        host.observation().timeline = status.timeline;
         let mut primary = self.primary_state();
-        if status.is_primary && primary.host.is_none() {
-            if primary.lost_at.is_some() {
-                tracing::info!(host = %host.address, "database host became primary");
-            }
-            primary.host = Some(index);
-            self.primary_changed.notify_waiters();
-            // Standbys must be confirmed against the new primary.
-            self.hosts.iter().for_each(|host| host.observation().is_confirmed = false);
-            self.needs_revalidation.store(true, Ordering::SeqCst);
-        } else if !status.is_primary && primary.host == Some(index) {
-            tracing::warn!(host = %host.address, "database host is no longer primary");
-            self.clear_primary(&mut primary);
+        self.update_primary(&mut primary, host, status);
+        if primary.host == Some(index) {
+            let measured = (status.clock_ms, status.measured_at);
+            *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(measured);
         }
         let (is_current_primary, has_primary) = (primary.host == Some(index), primary.host.is_some());
         drop(primary);
@@ -168,7 +213,11 @@ impl Cluster {
         }
         let was_primary = matches!(observation.state, HostState::Primary(_));
         if status.is_primary && !is_current_primary && !was_primary {
-            tracing::warn!(host = %host.address, "second primary detected; host is not used");
+            tracing::warn!(
+                host = %host.address,
+                timeline = status.timeline.current.map(|timeline| timeline.number),
+                "second primary detected; host is not used; stop it"
+            );
         }
         observation.state = if status.is_primary {
             HostState::Primary(status.sequence)
@@ -212,11 +261,6 @@ impl Cluster {
         self.get(index)?.observation().confirmed_commit.clone()
     }
 
-    fn clear_primary(&self, primary: &mut PrimaryState) {
-        *primary = PrimaryState { host: None, lost_at: Some(Instant::now()) };
-        self.primary_changed.notify_waiters();
-    }
-
     /// Records that a host did not answer.
     pub(crate) fn record_unreachable(&self, index: usize, reason: &DatabaseError) {
         let Some(host) = self.get(index) else { return };
@@ -245,12 +289,15 @@ impl Cluster {
             let (role, lag_entries) = match observation.state {
                 HostState::Unknown | HostState::Unreachable => (HostRole::Unreachable, None),
                 HostState::Standby(sequence) => (HostRole::Standby, Some(known.saturating_sub(sequence))),
-                HostState::Primary(_) => (HostRole::Primary, Some(0)),
+                HostState::Primary(_) if primary == Some(host.index) => (HostRole::Primary, Some(0)),
+                HostState::Primary(_) => (HostRole::SecondPrimary, None),
             };
+            let timeline = observation.timeline.current.filter(|_| role != HostRole::Unreachable);
+            let timeline = timeline.map(|timeline| timeline.number);
             let lag = lag_entries.map(|entries| {
                 if entries == 0 { Duration::ZERO } else { observation.caught_up_at.elapsed() }
             });
-            DatabaseHost { address: host.address.clone(), role, serves_reads, lag_entries, lag }
+            DatabaseHost { address: host.address.clone(), role, serves_reads, lag_entries, lag, timeline }
         };
         self.hosts.iter().map(host).collect()
     }
@@ -259,12 +306,19 @@ impl Cluster {
 /// Primary with a deadline; requests fail early when it loses its role.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PrimaryHandle<'n> {
-    cluster: &'n Cluster,
+    pub(crate) cluster: &'n Cluster,
     pub(crate) host: &'n ClusterHost,
+    /// Timeline of the primary; `None` if the database has no timelines.
+    pub(crate) timeline: Option<Timeline>,
     timeout: Duration,
 }
 
 impl PrimaryHandle<'_> {
+    /// Fails if a promotion has superseded this primary.
+    pub(crate) fn check_timeline(&self) -> Result<(), DatabaseError> {
+        self.cluster.check_timeline(self.timeline)
+    }
+
     /// Awaits a request; fails on timeout, or when the host is no longer primary.
     pub(crate) async fn with_timeout<T>(&self, request: impl Future<Output = T>) -> Result<T, DatabaseError> {
         let deposed = async {

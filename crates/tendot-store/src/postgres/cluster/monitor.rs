@@ -1,17 +1,19 @@
 //! Polls the hosts for reachability and role, and follows the change log, which works on every system with PostgreSQL's
 //! protocol.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deadpool_postgres::Object;
+use futures_util::future::join;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::Cluster;
 use super::host::{ClusterHost, CommitId, HostStatus};
-use crate::postgres::error::{DatabaseError, with_timeout};
+use super::timeline::{HostTimeline, SELECT_TIMELINE, record_timeline_sql, recorded_timeline};
+use crate::postgres::error::{self, DatabaseError, with_timeout};
 use crate::postgres::{PostgresSettings, read, row, schema};
 
 /// Poll interval. Changes of other processes are known after this time and a round trip.
@@ -29,7 +31,8 @@ const SELECT_STATUS: &str = "\
         (select commit_id from tendot_commits where number = c.commits), \
         (select commit_id from tendot_commits where number = $1), \
         (select commit_id from tendot_commits where number = $2), \
-        (select compatible from tendot_schema where id = 1) \
+        (select compatible from tendot_schema where id = 1), c.timeline, \
+        (extract(epoch from clock_timestamp()) * 1000)::bigint \
     from tendot_counters c where c.id = 1";
 
 const SELECT_COMMIT_IDS: &str = "select number, commit_id from tendot_commits where number = any($1)";
@@ -54,14 +57,20 @@ struct MonitorTask {
     cursor: Mutex<Option<LogCursor>>,
     /// Timeout of a poll.
     timeout: Duration,
+    /// Whether the database has no timelines: another system with PostgreSQL's protocol.
+    has_no_timelines: AtomicBool,
 }
 
 impl Monitor {
     /// Starts the polling tasks after polling each host once.
     pub(crate) async fn start(cluster: &Arc<Cluster>, settings: &PostgresSettings) -> Self {
         let timeout = settings.probe_timeout.min(settings.wait_timeout / 2);
-        let monitor =
-            Arc::new(MonitorTask { cluster: Arc::clone(cluster), cursor: Mutex::new(None), timeout });
+        let monitor = Arc::new(MonitorTask {
+            cluster: Arc::clone(cluster),
+            cursor: Mutex::new(None),
+            timeout,
+            has_no_timelines: AtomicBool::new(false),
+        });
         let mut first = JoinSet::new();
         let mut tasks = JoinSet::new();
         for index in 0..cluster.iter().count() {
@@ -102,9 +111,9 @@ impl MonitorTask {
             Ok(result) => result,
             Err(error) => return self.cluster.record_unreachable(index, &error),
         };
-        if !self.cluster.record_status(index, &status) {
-            return;
-        }
+        let follows_log = self.cluster.record_status(index, &status);
+        let client = self.record_timeline(client, &status).await;
+        let Some(client) = client.filter(|_| follows_log) else { return };
         if status.is_primary && (is_reconnected || !is_same) {
             self.cluster.needs_revalidation.store(true, Ordering::SeqCst);
         }
@@ -122,6 +131,54 @@ impl MonitorTask {
         }
     }
 
+    /// Records the highest timeline in the file of this server and in every primary that has a lower one, so that other servers
+    /// refuse a superseded primary even if they reach no other host. Returns the connection if it can be used again.
+    async fn record_timeline(&self, client: Object, status: &HostStatus) -> Option<Object> {
+        if self.cluster.has_unsaved_timeline() {
+            let cluster = Arc::clone(&self.cluster);
+            // A failure is logged, and repeated by the next poll.
+            let _ = tokio::task::spawn_blocking(move || cluster.save_timeline()).await;
+        }
+        let highest = self.cluster.highest_timeline().filter(|highest| {
+            let is_recorded = status
+                .recorded_timeline
+                .is_some_and(|recorded| recorded == *highest || highest.is_superseded_by(recorded));
+            status.is_primary && status.timeline.system == Some(highest.system) && !is_recorded
+        });
+        let Some(highest) = highest else { return Some(client) };
+        let sql = record_timeline_sql(highest);
+        if let Err(error) = with_timeout(self.timeout, client.batch_execute(&sql)).await {
+            // Other transactions may hold the lock; the next poll repeats it.
+            tracing::debug!(%error, %highest, "timeline not recorded");
+            drop(Object::take(client));
+            return None;
+        }
+        Some(client)
+    }
+
+    /// Timeline of a host, if the database has timelines.
+    async fn query_timeline(&self, client: &Object) -> Result<HostTimeline, DatabaseError> {
+        if self.has_no_timelines.load(Ordering::Relaxed) {
+            return Ok(HostTimeline::default());
+        }
+        let query = async {
+            let statement = client.prepare_cached(SELECT_TIMELINE).await?;
+            client.query_one(&statement, &[]).await
+        };
+        match query.await {
+            Ok(row) => Ok(HostTimeline::from_row(&row)?),
+            Err(error) if error::is_unsupported(&error) => {
+                tracing::warn!(
+                    reason = error::message(&error),
+                    "the database does not tell its timeline: a primary that a promotion has superseded is not recognized"
+                );
+                self.has_no_timelines.store(true, Ordering::Relaxed);
+                Ok(HostTimeline::default())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Queries the status of a host, and whether it has the last known commit of the primary, and the last one it shared with a
     /// primary.
     async fn query_status(
@@ -135,10 +192,15 @@ impl MonitorTask {
             commits.each_ref().map(|commit| commit.as_ref().map_or(0, |commit| commit.number));
         let query = async {
             let statement = client.prepare_cached(SELECT_STATUS).await?;
-            client.query_one(&statement, &[&last, &shared]).await
+            Ok::<_, DatabaseError>(client.query_one(&statement, &[&last, &shared]).await?)
         };
-        let row = match with_timeout(self.timeout, query).await {
-            Ok(row) => row,
+        let started = Instant::now();
+        let queries = async {
+            let (timeline, row) = join(self.query_timeline(&client), query).await;
+            Ok::<_, DatabaseError>((timeline?, row?))
+        };
+        let (timeline, row) = match with_timeout(self.timeout, queries).await {
+            Ok(result) => result,
             Err(error) => {
                 drop(Object::take(client));
                 return Err(error);
@@ -159,6 +221,11 @@ impl MonitorTask {
             sequence: row::to_u64(row::column(&row, 1)?),
             last_commit: row::column::<Option<String>>(&row, 3)?.map(|id| CommitId { number, id }),
             is_confirmed: last == Some(true) || shared == Some(true),
+            timeline,
+            recorded_timeline: recorded_timeline(&row, 7)?,
+            clock_ms: row::to_u64(row::column(&row, 8)?),
+            // In the middle between request and response.
+            measured_at: started + started.elapsed() / 2,
         };
         Ok((client, status, last.unwrap_or(true)))
     }

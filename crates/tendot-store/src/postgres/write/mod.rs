@@ -165,7 +165,7 @@ impl WriterLoop {
                 let is_committed = async {
                     // Not returned to the pool: a cancelled request leaves it inside a transaction.
                     let client = Object::take(primary.host.write_connection().await?);
-                    transaction::is_committed(&client, commit).await
+                    transaction::is_committed(&client, commit, &self.cluster).await
                 };
                 primary.with_timeout(is_committed).await.flatten()
             };

@@ -14,15 +14,17 @@ const _: () = assert!(EditKind::Import.code() == 7);
 /// Starts a transaction in which each statement sees everything committed before it; those after the first hold the lock.
 pub(crate) const BEGIN_READ_COMMITTED: &str = "begin isolation level read committed";
 
-/// Takes the lock that every write transaction holds. Columns: head of the log, number of the last commit, new commit id.
-pub(crate) const LOCK_COUNTERS: &str = "select revision, sequence, log_hash, commits, gen_random_uuid()::text \
+/// Takes the lock that every write transaction holds. Columns: head of the log, number of the last commit, new commit id, recorded
+/// timeline, time of the last log entry, time of the database.
+pub(crate) const LOCK_COUNTERS: &str = "select revision, sequence, log_hash, commits, gen_random_uuid()::text, timeline, timestamp_ms, \
+     (extract(epoch from clock_timestamp()) * 1000)::bigint \
      from tendot_counters where id = 1 for update";
 
 /// Ends every write transaction: updates the counters, inserts the id of the commit, and deletes the expired one. By commit ids,
 /// in-doubt transactions are resolved and hosts detect a diverged history after a failover.
 pub(crate) const RECORD_COMMIT: &str = "with expired as (delete from tendot_commits where number = $6), \
      inserted as (insert into tendot_commits (number, commit_id) values ($4, $5)) \
-     update tendot_counters set revision = $1, sequence = $2, log_hash = $3, commits = $4 where id = 1";
+     update tendot_counters set revision = $1, sequence = $2, log_hash = $3, commits = $4, timestamp_ms = $7 where id = 1";
 
 pub(crate) const SELECT_RECORDS: &str =
     "select name, revision, status, body, registration from tendot_records where name_key = any($1)";

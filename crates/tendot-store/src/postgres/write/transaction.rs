@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use deadpool_postgres::{ClientWrapper, Object};
 use futures_util::TryStreamExt as _;
-use futures_util::future::{BoxFuture, join_all, join5};
+use futures_util::future::{BoxFuture, join, join_all, join3};
 use tokio_postgres::{Error, Row, Statement};
 
 use super::columns::{HistoryColumns, LogColumns, RecordColumns, RedactionColumns, SqlParameter};
@@ -15,8 +15,9 @@ use super::statements::{
 use super::write_batch::{PrefetchKeys, WriteBatch};
 use crate::memory_state::MemoryState;
 use crate::model::name_key::storage_key;
-use crate::postgres::cluster::PrimaryHandle;
 use crate::postgres::cluster::host::CommitId;
+use crate::postgres::cluster::timeline::{HostTimeline, SELECT_TIMELINE, Timeline, recorded_timeline};
+use crate::postgres::cluster::{Cluster, PrimaryHandle};
 use crate::postgres::error::DatabaseError;
 use crate::postgres::row;
 use crate::write_queue::CommitResults;
@@ -24,6 +25,10 @@ use crate::{ChangeSet, NameKey, StoreError, StoreHead};
 
 /// Maximum size of the records prefetched for a group.
 const MAX_PREFETCH_BYTES: usize = 256 << 20;
+
+/// Milliseconds by which a log entry may be ahead of the clock of the database: more is a wrong clock, which must not count for all
+/// later entries.
+const MAX_CLOCK_LEAD_MS: u64 = 60_000;
 
 /// Group of change sets whose transaction was committed.
 pub(crate) struct CommittedGroup {
@@ -76,7 +81,8 @@ pub(crate) async fn try_commit_group(
     let prefetch = async {
         let (read, write) =
             tokio::try_join!(PrefetchStatements::prepare(client), WriteStatements::prepare(client))?;
-        let state = lock_and_prefetch(client, &read, PrefetchKeys::of(changes.iter().copied())).await?;
+        let keys = PrefetchKeys::of(changes.iter().copied());
+        let state = lock_and_prefetch(client, &read, keys, primary).await?;
         Ok::<_, TxError>((write, state))
     };
     // On timeout the lock is held until the server notices, but nothing was written.
@@ -87,7 +93,10 @@ pub(crate) async fn try_commit_group(
         primary.with_timeout(client.batch_execute("rollback")).await??;
         return Ok(group);
     }
-    match primary.with_timeout(write_and_commit(client, &write, &batch, &commit)).await.flatten() {
+    primary.check_timeline()?;
+    let committed = primary.with_timeout(write_and_commit(client, &write, &batch, &commit)).await.flatten();
+    // Not acknowledged if a promotion was seen meanwhile: the new primary may not have it.
+    match committed.and_then(|()| primary.check_timeline()) {
         Ok(()) => Ok(group),
         Err(error) => Err(TxError::InDoubt { commit, group, error }),
     }
@@ -95,11 +104,18 @@ pub(crate) async fn try_commit_group(
 
 /// Resolves an in-doubt transaction. It held the lock, so this waits until it has ended. The commit may be known only to this
 /// host, which failed while waiting for standbys; so this writes too, and when that is durable everything before it is.
-pub(crate) async fn is_committed(client: &ClientWrapper, commit: &CommitId) -> Result<bool, DatabaseError> {
+pub(crate) async fn is_committed(
+    client: &ClientWrapper,
+    commit: &CommitId,
+    cluster: &Cluster,
+) -> Result<bool, DatabaseError> {
     client.batch_execute(BEGIN_READ_COMMITTED).await?;
-    let (_, next) = locked_counters(&client.query_one(LOCK_COUNTERS, &[]).await?)?;
+    let counters = LockedCounters::from_row(&client.query_one(LOCK_COUNTERS, &[]).await?)?;
+    if counters.timeline.is_some() {
+        counters.check_timeline(&client.query_one(SELECT_TIMELINE, &[]).await?, cluster)?;
+    }
     // Its commit id has been deleted by now.
-    if commit.number < next.number - RETAINED_COMMIT_IDS {
+    if commit.number < counters.commit.number - RETAINED_COMMIT_IDS {
         return Err(DatabaseError::CommitIdExpired);
     }
     let found = client.query_opt(SELECT_COMMIT_ID, &[&commit.number]).await?;
@@ -107,10 +123,48 @@ pub(crate) async fn is_committed(client: &ClientWrapper, commit: &CommitId) -> R
     Ok(found.is_some_and(|row| row.try_get::<_, &str>(0).is_ok_and(|id| id == commit.id)))
 }
 
-/// Decodes the row of [`LOCK_COUNTERS`]: the head of the log, and the id of the commit to be made.
-pub(crate) fn locked_counters(row: &Row) -> Result<(StoreHead, CommitId), StoreError> {
-    let commit = CommitId { number: row::column::<i64>(row, 3)? + 1, id: row::column(row, 4)? };
-    Ok((row::head(row, 0)?, commit))
+/// Row of [`LOCK_COUNTERS`].
+pub(crate) struct LockedCounters {
+    /// Head of the log.
+    pub(crate) head: StoreHead,
+    /// Id of the commit to be made.
+    pub(crate) commit: CommitId,
+    /// Highest timeline that a server has recorded; `None` if the database has no timelines.
+    pub(crate) timeline: Option<Timeline>,
+    /// Time of the last log entry.
+    pub(crate) timestamp_ms: u64,
+    /// Latest time of a new log entry: that of the database, with a tolerance.
+    pub(crate) max_timestamp_ms: u64,
+}
+
+impl LockedCounters {
+    pub(crate) fn from_row(row: &Row) -> Result<Self, StoreError> {
+        Ok(Self {
+            head: row::head(row, 0)?,
+            commit: CommitId { number: row::column::<i64>(row, 3)? + 1, id: row::column(row, 4)? },
+            timeline: recorded_timeline(row, 5)?,
+            timestamp_ms: row::to_u64(row::column::<Option<i64>>(row, 6)?.unwrap_or(0)),
+            max_timestamp_ms: row::to_u64(row::column(row, 7)?).saturating_add(MAX_CLOCK_LEAD_MS),
+        })
+    }
+
+    /// Fails if a promotion has superseded the host: by the timeline that a server has recorded in it, or that this one has seen.
+    /// `row` is that of [`SELECT_TIMELINE`].
+    pub(crate) fn check_timeline(&self, row: &Row, cluster: &Cluster) -> Result<(), DatabaseError> {
+        let host = HostTimeline::from_row(row)?.current;
+        let is_superseded =
+            |host: Timeline| self.timeline.is_some_and(|recorded| host.is_superseded_by(recorded));
+        if host.is_some_and(is_superseded) {
+            Err(DatabaseError::Superseded)
+        } else {
+            cluster.check_timeline(host)
+        }
+    }
+
+    /// Time of a log entry that is to have this time: never before that of the last entry, nor far ahead of the database.
+    pub(crate) fn clamp_timestamp(&self, timestamp_ms: u64) -> u64 {
+        timestamp_ms.min(self.max_timestamp_ms).max(self.timestamp_ms)
+    }
 }
 
 /// Parameters of [`RECORD_COMMIT`](super::statements::RECORD_COMMIT).
@@ -120,11 +174,12 @@ pub(crate) struct CommitParameters<'a> {
     log_hash: &'a [u8],
     commit: &'a CommitId,
     expired: i64,
+    timestamp_ms: i64,
 }
 
 impl<'a> CommitParameters<'a> {
-    /// Parameters for a transaction that leaves this head and has this id.
-    pub(crate) fn new(head: &'a StoreHead, commit: &'a CommitId) -> Self {
+    /// Parameters for a transaction that leaves this head and time of the last log entry, and has this id.
+    pub(crate) fn new(head: &'a StoreHead, timestamp_ms: u64, commit: &'a CommitId) -> Self {
         let StoreHead { revision, sequence, log_hash } = head;
         Self {
             revision: row::to_i64(*revision),
@@ -132,12 +187,13 @@ impl<'a> CommitParameters<'a> {
             log_hash: &log_hash.0,
             commit,
             expired: commit.number - RETAINED_COMMIT_IDS,
+            timestamp_ms: timestamp_ms.cast_signed(),
         }
     }
 
-    pub(crate) fn values(&self) -> [SqlParameter<'_>; 6] {
-        let Self { revision, sequence, log_hash, commit, expired } = self;
-        [revision, sequence, log_hash, &commit.number, &commit.id, expired]
+    pub(crate) fn values(&self) -> [SqlParameter<'_>; 7] {
+        let Self { revision, sequence, log_hash, commit, expired, timestamp_ms } = self;
+        [revision, sequence, log_hash, &commit.number, &commit.id, expired, timestamp_ms]
     }
 }
 
@@ -146,22 +202,42 @@ async fn lock_and_prefetch(
     client: &Object,
     statements: &PrefetchStatements,
     keys: PrefetchKeys,
+    primary: &PrimaryHandle<'_>,
 ) -> Result<(WriteBatch, CommitId), TxError> {
     let storage_keys: Vec<_> = keys.records.iter().map(storage_key).collect();
     let storage_keys: Vec<&[u8]> = storage_keys.iter().map(|key| &**key).collect();
     let prefixes: Vec<&[u8]> = keys.prefixes.iter().map(NameKey::as_bytes).collect();
     let aux_keys: Vec<&[u8]> = keys.aux.iter().map(|key| &**key).collect();
-    let (begun, locked, records, homed, aux) = join5(
-        client.batch_execute(BEGIN_READ_COMMITTED),
-        client.query_one(&statements.lock, &[]),
-        query_keys(client, &statements.records, &storage_keys),
-        query_keys(client, &statements.homed, &prefixes),
-        query_keys(client, &statements.aux, &aux_keys),
+    let timeline_statement = match primary.timeline {
+        Some(_) => Some(client.prepare_cached(SELECT_TIMELINE).await?),
+        None => None,
+    };
+    let query_timeline = async {
+        match &timeline_statement {
+            Some(statement) => client.query_one(statement, &[]).await.map(Some),
+            None => Ok(None),
+        }
+    };
+    let ((begun, locked, timeline), (records, homed, aux)) = join(
+        join3(
+            client.batch_execute(BEGIN_READ_COMMITTED),
+            client.query_one(&statements.lock, &[]),
+            query_timeline,
+        ),
+        join3(
+            query_keys(client, &statements.records, &storage_keys),
+            query_keys(client, &statements.homed, &prefixes),
+            query_keys(client, &statements.aux, &aux_keys),
+        ),
     )
     .await;
     begun?;
-    let (head, commit) = locked_counters(&locked?)?;
-    let mut state = MemoryState { head, ..MemoryState::default() };
+    let counters = LockedCounters::from_row(&locked?)?;
+    if let Some(timeline) = timeline? {
+        counters.check_timeline(&timeline, primary.cluster)?;
+    }
+    let LockedCounters { head, commit, timestamp_ms, max_timestamp_ms, .. } = counters;
+    let mut state = MemoryState { head, timestamp_ms, ..MemoryState::default() };
     for found in records? {
         let Some(record) = row::record(&found, 0)? else { continue };
         // Two long names could have the same storage key; only one of them is stored.
@@ -176,7 +252,7 @@ async fn lock_and_prefetch(
         let (key, value): (&[u8], &[u8]) = (row::column(&found, 0)?, row::column(&found, 1)?);
         state.aux.insert(key.into(), value.into());
     }
-    Ok((WriteBatch { state, ..WriteBatch::default() }, commit))
+    Ok((WriteBatch { state, max_timestamp_ms, ..WriteBatch::default() }, commit))
 }
 
 /// Reads the rows of keys; sends nothing without keys.
@@ -227,7 +303,7 @@ async fn write_and_commit(
     commit: &CommitId,
 ) -> Result<(), DatabaseError> {
     let state = &batch.state;
-    let end = CommitParameters::new(&state.head, commit);
+    let end = CommitParameters::new(&state.head, state.timestamp_ms, commit);
     let records = RecordColumns::new(batch.changed_records.iter().map(|key| (key, state.records.get(key))));
     let log_entries = LogColumns::new(batch.log_entries.iter().map(|(log_entry, _)| log_entry));
     let history = HistoryColumns::new(batch.log_entries.iter().filter_map(|(log_entry, prior)| {

@@ -19,7 +19,7 @@ impl PrefetchKeys {
         let mut keys = Self::default();
         for edit in changes.into_iter().flat_map(|change| &change.edits) {
             match edit {
-                Edit::RequireAux { key, .. } => {
+                Edit::RequireAux { key, .. } | Edit::AdjustCounter { key, .. } => {
                     keys.aux.insert(key.clone());
                 }
                 Edit::PutAux { .. } | Edit::RemoveAux { .. } | Edit::Home { .. } | Edit::Unhome { .. } => {}
@@ -36,6 +36,8 @@ impl PrefetchKeys {
 #[derive(Debug, Default)]
 pub(crate) struct WriteBatch {
     pub(crate) state: MemoryState,
+    /// Latest time of a new log entry.
+    pub(crate) max_timestamp_ms: u64,
     pub(crate) changed_records: BTreeSet<NameKey>,
     pub(crate) changed_homed: BTreeSet<NameKey>,
     pub(crate) changed_aux: BTreeSet<Box<[u8]>>,
@@ -53,7 +55,7 @@ impl WriteBatch {
         self.changed_records.extend(writes.records.keys().cloned());
         self.changed_homed.extend(writes.homed.keys().cloned());
         self.changed_aux.extend(writes.aux.keys().cloned());
-        self.log_entries.extend(self.state.apply(author, *timestamp_ms, writes));
+        self.log_entries.extend(self.state.apply(author, (*timestamp_ms).min(self.max_timestamp_ms), writes));
         Ok(CommitInfo { revision: self.state.head.revision })
     }
 

@@ -8,6 +8,7 @@ mod import;
 mod migration;
 mod open;
 mod server_kill;
+mod split_brain;
 mod sql_errors;
 mod store_dump;
 mod verify;

@@ -58,7 +58,7 @@ fn open_errors() {
         check(&url("guest", &empty), "insufficient privileges").await;
         check(&url("guest", &created), "insufficient privileges").await;
         check(&url("postgres", &read_only), "is read-only").await;
-        check(&url("postgres", &newer), "requires a program that supports version 98; this one supports 6")
+        check(&url("postgres", &newer), "requires a program that supports version 98; this one supports 7")
             .await;
         check(&format!("{}?sslmode=require", url("postgres", &empty)), "TLS connection to").await;
         let bound = url("locked:right", &empty);

@@ -83,3 +83,50 @@ fn shutdown_with_hung_database() {
     database.signal("CONT");
     assert_eq!(code.unwrap(), Some(0));
 }
+
+/// Two servers register names under one prefix, alone and in batches, until its quota is used up: not one name too many.
+#[test]
+fn two_servers_one_quota() {
+    const QUOTA: usize = 500;
+    let dir = TestDir::new();
+    let builder = TestServer::builder(&dir).store(&create_database_url());
+    let servers = [builder.start(), builder.start()];
+    post(&servers[0], "agencies", &json!({"code": "LIB", "name": "Library", "metadata": "optional"}));
+    let registrant = post(&servers[0], "registrants", &json!({"agency": "LIB", "name": "Press"}));
+    let policy = json!({"quota": QUOTA});
+    post(&servers[0], "prefixes", &json!({"registrant": registrant["id"], "policy": policy}));
+    let line = |name: String| json!({"name": format!("10.70000/{name}"), "url": "https://example.org/"});
+    let created: usize = thread::scope(|scope| {
+        let mut clients = Vec::new();
+        for (number, server) in servers.iter().enumerate() {
+            for client in 0..4 {
+                clients.push(scope.spawn(move || {
+                    let register = |name: usize| {
+                        let body = line(format!("{number}-{client}-{name}"));
+                        let request = server.request("POST", "/api/v1/dois").json(&body);
+                        let response = request.send(server.address());
+                        let is_full = response.text().contains("quota-exceeded");
+                        assert!(response.status == 201 || is_full, "{}", response.text());
+                        response.status == 201
+                    };
+                    (0..100).filter(|name| register(*name)).count()
+                }));
+            }
+            clients.push(scope.spawn(move || {
+                let lines: String =
+                    (0..200).map(|name| format!("{}\n", line(format!("{number}-batch-{name}")))).collect();
+                let request = server.request("POST", "/api/v1/dois/batch");
+                let request = request.header("Content-Type: application/x-ndjson").body(lines.as_bytes());
+                let response = request.send(server.address());
+                assert_eq!(response.status, 200, "{}", response.text());
+                let results = response.text();
+                assert!(
+                    results.lines().all(|line| line.contains("created") || line.contains("quota-exceeded"))
+                );
+                results.lines().filter(|line| line.contains(r#""status":"created""#)).count()
+            }));
+        }
+        clients.into_iter().map(|client| client.join().unwrap()).sum()
+    });
+    assert_eq!(created, QUOTA);
+}

@@ -13,7 +13,6 @@ use tendot_registry::{IdempotencyKey, RegistryError};
 use tokio::time::timeout;
 use utoipa::openapi::{HttpMethod, Required};
 
-use crate::clock::unix_millis;
 use crate::http::HttpServer;
 use crate::http::api_v1::batch::line_format::LineFormat;
 use crate::http::api_v1::batch::row_reader::RowReader;
@@ -73,7 +72,6 @@ impl HttpServer {
             journal,
             seed: random_bytes(),
             format,
-            clock: unix_millis,
         };
         let media_type = HeaderValue::from_static(NDJSON);
         let mut response = stream_spooled(StatusCode::OK, media_type, async move |sink: BodySink| {

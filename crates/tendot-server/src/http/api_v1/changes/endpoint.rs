@@ -16,7 +16,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 use utoipa::ToSchema;
 
-use crate::clock::{format_millis, unix_millis};
+use crate::clock::format_millis;
 use crate::http::api_v1::changes::cursor::{format_cursor, parse_cursor};
 use crate::http::api_v1::changes::subscribers::LogPosition;
 use crate::http::api_v1::{ApiRequest, ApiResult, malformed, number};
@@ -120,7 +120,7 @@ impl ChangeStream {
     async fn read_recent(&self, after: &ChangeCursor) -> Result<ChangeEvents, Error> {
         let limit = usize::try_from(self.remaining).unwrap_or(READ_BATCH_SIZE).min(READ_BATCH_SIZE);
         let mut budget = Budget::new(REQUEST_BUDGET);
-        let call = CallContext::new(&self.caller, unix_millis(), &mut budget);
+        let call = CallContext::new(&self.caller, self.registry.now_ms(), &mut budget);
         self.registry.list_changes(after, limit, call).await
     }
 
