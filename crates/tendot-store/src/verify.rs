@@ -28,6 +28,10 @@ pub struct VerifyReport {
     pub errors: Vec<String>,
     /// Number of corrupt items, including those not listed.
     pub error_count: u64,
+    /// Names whose records are corrupt; at most 1,000.
+    pub damaged_names: Vec<Box<str>>,
+    /// Number of corrupt items that are name hashes, which can be computed anew from the records.
+    pub name_hash_errors: u64,
 }
 
 impl VerifyReport {
@@ -37,6 +41,19 @@ impl VerifyReport {
         if self.errors.len() < MAX_REPORTED_ERRORS {
             self.errors.push(error.to_string());
         }
+    }
+
+    /// Adds a name whose record is corrupt.
+    pub(crate) fn add_damaged_name(&mut self, name: &str) {
+        if self.damaged_names.len() < MAX_REPORTED_ERRORS {
+            self.damaged_names.push(name.into());
+        }
+    }
+
+    /// Adds a description of a corrupt name hash.
+    pub(crate) fn add_name_hash_error(&mut self, error: impl ToString) {
+        self.name_hash_errors += 1;
+        self.add_error(error);
     }
 
     /// Returns the value, or reports the error.

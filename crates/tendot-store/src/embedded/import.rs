@@ -15,6 +15,7 @@ use super::error::{io_error, store_error};
 use super::format::dictionary::Interner;
 use super::format::{checksum, log_entry, record};
 use super::lmdb::META_ITEM;
+use super::name_hashes;
 use super::{Lmdb, OpenError, backend_error, history};
 use crate::directory_lock::DirectoryLock;
 use crate::import::MAX_REPORTED_TOMBSTONES;
@@ -33,6 +34,9 @@ const MAX_TRANSACTION_BYTES: usize = 16 << 20;
 /// Maximum size of a batch between the threads.
 const MAX_BATCH_RECORDS: u64 = 1_000;
 const MAX_BATCH_BYTES: usize = 1 << 18;
+
+/// Maximum number of name hashes written together with the last records; more are written before, in several transactions.
+const MAX_HASHES_IN_LAST_TRANSACTION: usize = 4_096;
 
 /// LMDB page size: what a record may take in memory that is not adjacent to the previous one.
 const LMDB_PAGE_BYTES: usize = 4_096;
@@ -149,6 +153,8 @@ impl EmbeddedImporter {
             timestamp_ms: self.timestamp_ms,
             homed,
             summary,
+            name_hashes: Vec::new(),
+            is_complete: false,
         };
         thread::scope(|scope| {
             let (sender, batches) = sync_channel(2);
@@ -320,6 +326,11 @@ struct ImportWriter<'a> {
     timestamp_ms: u64,
     homed: &'a BTreeSet<NameKey>,
     summary: ImportSummary,
+    /// Hashes of new names, which are written in their order, not in that of the names: each could change a page of its own. If the
+    /// import is interrupted, the next open for writing computes all of them anew.
+    name_hashes: Vec<u64>,
+    /// Whether all records are written.
+    is_complete: bool,
 }
 
 impl ImportWriter<'_> {
@@ -332,6 +343,9 @@ impl ImportWriter<'_> {
         while !is_last {
             is_last = self.write_transaction(&batches, is_first)?;
             is_first = false;
+            if !is_last && (self.is_complete || self.name_hashes.len() >= name_hashes::MAX_COLLECTED) {
+                self.lmdb.write_name_hashes(&mut self.name_hashes)?;
+            }
             progress(&self.summary);
         }
         Ok(self.summary)
@@ -353,14 +367,18 @@ impl ImportWriter<'_> {
         }
         // Sequence number of the import's log entry: it is next, since this is the only writer.
         let sequence = head.sequence + 1;
-        let (mut records, mut bytes, mut is_last) = (0, 0, false);
-        while !is_last && records < self.records_per_transaction && bytes < MAX_TRANSACTION_BYTES {
+        let (mut records, mut bytes) = (0, 0);
+        let hasher = *lmdb.name_hasher(&txn)?;
+        while !self.is_complete && records < self.records_per_transaction && bytes < MAX_TRANSACTION_BYTES {
             let encoder_stopped = || StoreError::Backend {
                 operation: "encoding records",
                 error: "encoder thread stopped".into(),
             };
             let batch = batches.recv().map_err(|_| encoder_stopped())??;
             for (key, value, replaced) in batch.iter() {
+                if replaced.is_none() {
+                    self.name_hashes.push(hasher.name(key));
+                }
                 if let Some(replaced) = replaced {
                     history::write_entry(lmdb, &mut txn, key, sequence, replaced)
                         .map_err(|error| backend_error("writing the history", error))?;
@@ -372,7 +390,7 @@ impl ImportWriter<'_> {
                 bytes += key.len() + value.len() + if is_adjacent { 0 } else { LMDB_PAGE_BYTES };
             }
             records += batch.records;
-            is_last = batch.records == 0;
+            self.is_complete = batch.records == 0;
             self.summary.merge(batch.summary);
         }
         {
@@ -381,18 +399,12 @@ impl ImportWriter<'_> {
             // If the transaction fails, so does the import, and the interner is not used again.
             interner.commit();
         }
-        let mut log_entry = self.log_entry(EditKind::Import, "");
-        log_entry.record_count = self.summary.created + self.summary.changed;
-        // An import without changes gets no revision and no log entry.
-        if log_entry.record_count > 0 {
-            head.revision = self.revision;
-            if is_last {
-                append_log_entry(lmdb, &mut txn, &mut head, log_entry).map_err(commit_error)?;
-                lmdb.databases.meta.delete(&mut txn, PENDING_META_KEY).map_err(commit_error)?;
-            } else {
-                save_pending(lmdb, &mut txn, &log_entry).map_err(commit_error)?;
-            }
+        let is_last = self.is_complete && self.name_hashes.len() <= MAX_HASHES_IN_LAST_TRANSACTION;
+        if is_last {
+            self.name_hashes.sort_unstable();
+            lmdb.insert_name_hashes(&mut txn, &self.name_hashes).map_err(commit_error)?;
         }
+        self.write_log_entry(&mut txn, &mut head, is_last).map_err(commit_error)?;
         lmdb.write_head(&mut txn, &head).map_err(commit_error)?;
         if is_last {
             fail_point::hit("import-before-last-commit");
@@ -400,6 +412,27 @@ impl ImportWriter<'_> {
         lmdb.commit(txn).map_err(|error| lmdb.commit_error("committing an import", error))?;
         fail_point::hit(if is_last { "import-after-last-commit" } else { "import-between-txns" });
         Ok(is_last)
+    }
+
+    /// Writes the log entry: in the last transaction to the log, before as pending.
+    fn write_log_entry(
+        &self,
+        txn: &mut RwTxn<'_>,
+        head: &mut StoreHead,
+        is_last: bool,
+    ) -> Result<(), heed::Error> {
+        let mut log_entry = self.log_entry(EditKind::Import, "");
+        log_entry.record_count = self.summary.created + self.summary.changed;
+        // An import without changes gets no revision and no log entry.
+        if log_entry.record_count == 0 {
+            return Ok(());
+        }
+        head.revision = self.revision;
+        if !is_last {
+            return save_pending(self.lmdb, txn, &log_entry);
+        }
+        append_log_entry(self.lmdb, txn, head, log_entry)?;
+        self.lmdb.databases.meta.delete(txn, PENDING_META_KEY).map(drop)
     }
 
     fn put_record(&self, txn: &mut RwTxn<'_>, storage_key: &[u8], value: &[u8]) -> Result<(), heed::Error> {
@@ -459,9 +492,13 @@ fn save_pending(lmdb: &Lmdb, txn: &mut RwTxn<'_>, log_entry: &LogEntry) -> Resul
     lmdb.write_meta(txn, PENDING_META_KEY, &content)
 }
 
-/// Writes the log entry of an interrupted import, if there is one.
+/// Completes an interrupted import, if there is one: computes the name hashes, and writes the log entry.
 pub(crate) fn recover_interrupted(lmdb: &Lmdb) -> Result<(), StoreError> {
     let recovery_error = |error| backend_error("recovering an interrupted import", error);
+    if lmdb.read_meta(&*lmdb.begin_read()?, PENDING_META_KEY)?.is_none() {
+        return Ok(());
+    }
+    lmdb.rebuild_name_hashes()?;
     let mut txn = lmdb.env.write_txn().map_err(recovery_error)?;
     let Some(body) = lmdb.read_meta(&txn, PENDING_META_KEY)? else { return Ok(()) };
     let log_entry = decode_pending(body)

@@ -9,6 +9,7 @@ use super::error::store_error;
 use super::format::dictionary::Interner;
 use super::format::{checksum, log_entry, record};
 use super::lmdb::META_ITEM;
+use super::scrub::Scrub;
 use super::{EmbeddedStore, Lmdb, OpenError, backend_error, history};
 use crate::migration::batch::{
     AuxChange, MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MigratedHistoryEntry, MigratedRecord, MigrationBatch,
@@ -90,7 +91,10 @@ impl EmbeddedStore {
         // Aux entries are written directly.
         lmdb.merge_buffered().map_err(store_error(directory))?;
         let interner = Interner::open(&lmdb).map_err(store_error(directory))?;
-        Ok(EmbeddedTarget { store: Self { lmdb, writer: None, _lock: Some(lock) }, interner })
+        Ok(EmbeddedTarget {
+            store: Self { scrub: Scrub::default(), lmdb, writer: None, _lock: Some(lock) },
+            interner,
+        })
     }
 }
 
@@ -154,6 +158,9 @@ impl MigrationWriter<'_> {
         let lmdb = self.lmdb;
         let write_error = |error| backend_error("writing a migration batch", error);
         fail_point::hit("migrate-before-txn");
+        if checkpoint.is_complete() {
+            lmdb.rebuild_name_hashes()?;
+        }
         let mut txn = lmdb.env.write_txn().map_err(write_error)?;
         let mut head = lmdb.read_head(&txn)?;
         let mut value = Vec::new();
@@ -173,6 +180,10 @@ impl MigrationWriter<'_> {
         }
         for (prefix, is_homed) in &batch.homed {
             lmdb.write_homed(&mut txn, prefix, *is_homed).map_err(write_error)?;
+        }
+        if !checkpoint.is_complete() {
+            // Written at the end, in their order; until then they would contradict the records.
+            lmdb.databases.name_hashes.clear(&mut txn).map_err(write_error)?;
         }
         for AuxChange { key, value } in &batch.aux {
             lmdb.write_aux(&mut txn, key, value.as_deref()).map_err(write_error)?;
@@ -229,13 +240,12 @@ impl MigrationWriter<'_> {
     ) -> Result<(), StoreError> {
         let storage_key = name_key::storage_key(key);
         let write_error = |error| backend_error("writing a record", error);
-        let records = self.lmdb.databases.records;
         let Some(MigratedRecord { record, registration_sequence }) = migrated else {
-            return records.delete(txn, &storage_key).map(|_| ()).map_err(write_error);
+            return self.lmdb.delete_record(txn, &storage_key).map_err(write_error);
         };
         let mut value = self.encode_with_registration(txn, &storage_key, record, *registration_sequence)?;
         checksum::append(&storage_key, &mut value);
-        records.put(txn, &storage_key, &value).map_err(write_error)
+        self.lmdb.put_record(txn, &storage_key, &value).map_err(write_error)
     }
 
     /// Encodes a record without checksum, and writes its registration.

@@ -1,8 +1,9 @@
 //! Embedded store: one LMDB environment in a local directory.
 //!
 //! In reading order: `lmdb` opens the environment and commits; `format` encodes records (described in `docs/background/storage-format.md`);
-//! `read`, `history` and `registration` read; `aux_buffer` has recent aux entries, `aux_read` reads them; `writer` commits change sets in groups, and `transaction_view` is the state they are
-//! applied to; `import`, `backup`, `restore`, `verify` and `migration` work on the whole store.
+//! `read`, `history` and `registration` read; `name_hashes` confirms misses; `aux_buffer` has recent aux entries, `aux_read` reads them;
+//! `writer` commits change sets in groups, and `transaction_view` is the state they are applied to; `import`, `backup`, `restore`,
+//! `verify`, `scrub` and `migration` work on the whole store.
 
 mod aux_buffer;
 mod aux_read;
@@ -13,9 +14,11 @@ mod history;
 mod import;
 mod lmdb;
 mod migration;
+mod name_hashes;
 mod read;
 mod registration;
 mod restore;
+mod scrub;
 mod transaction_view;
 mod verify;
 mod write;
@@ -32,6 +35,8 @@ use lmdb::environment;
 use lmdb::{Lmdb, backend_error};
 pub use migration::EmbeddedTarget;
 pub use restore::{RestoreError, restore};
+use scrub::Scrub;
+pub use scrub::ScrubStatus;
 pub use write_status::{WriteFault, WriteStatus};
 use writer::Writer;
 
@@ -67,6 +72,8 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct EmbeddedStore {
+    /// Its thread is joined before LMDB is closed.
+    scrub: Scrub,
     lmdb: Arc<Lmdb>,
     /// `None` if the store is read-only.
     writer: Option<Writer>,
@@ -80,7 +87,7 @@ impl EmbeddedStore {
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
         let (lmdb, lock) = Lmdb::open(directory)?;
         let writer = Writer::start(Arc::clone(&lmdb)).map_err(store_error(directory))?;
-        Ok(Self { lmdb, writer: Some(writer), _lock: Some(lock) })
+        Ok(Self { scrub: Scrub::default(), lmdb, writer: Some(writer), _lock: Some(lock) })
     }
 
     /// Opens the store in a directory read-only, also while another process writes.
@@ -94,7 +101,7 @@ impl EmbeddedStore {
         let lmdb = Arc::new(Lmdb::new(env, databases));
         lmdb.check_format(directory)?;
         lmdb.check_migration_complete(directory)?;
-        Ok(Self { lmdb, writer: None, _lock: None })
+        Ok(Self { scrub: Scrub::default(), lmdb, writer: None, _lock: None })
     }
 }
 

@@ -14,7 +14,8 @@ use crate::{AuxEntry, CountPage, LogEntry, NameEntry, NameKey, NamePage, StoreEr
 /// Maximum number of records scanned per call for those of a revision: some milliseconds.
 pub(crate) const MAX_SCANNED_RECORDS: usize = 10_000;
 
-/// Names of homed prefixes and aux entries in error messages.
+/// Names of records, homed prefixes and aux entries in error messages.
+pub(crate) const RECORD_ITEM: &str = "record";
 pub(crate) const HOMED_ITEM: &str = "homed prefix";
 pub(crate) const AUX_ITEM: &str = "aux entry";
 
@@ -90,9 +91,9 @@ impl Lmdb {
         let storage_key = name_key::storage_key(key);
         let found = self.databases.records.get(txn, &storage_key);
         let Some(value) = found.map_err(|error| backend_error("reading a record", error))? else {
-            return Ok(None);
+            return self.confirm_no_record(txn, &storage_key).map(|()| None);
         };
-        let body = checksum::verify_and_strip(&storage_key, value, "record")?;
+        let body = checksum::verify_and_strip(&storage_key, value, RECORD_ITEM)?;
         let disk_record = decode_disk_record(&storage_key, body, lookup)?;
         Ok(is_name_of(key, &storage_key, &disk_record.record.name).then_some(disk_record))
     }
@@ -103,7 +104,11 @@ impl Lmdb {
         storage_key: &[u8],
         value: &[u8],
     ) -> Result<StoredRecord, StoreError> {
-        self.decode_record_body(txn, storage_key, checksum::verify_and_strip(storage_key, value, "record")?)
+        self.decode_record_body(
+            txn,
+            storage_key,
+            checksum::verify_and_strip(storage_key, value, RECORD_ITEM)?,
+        )
     }
 
     /// Decodes a record whose checksum has been stripped.
@@ -148,14 +153,15 @@ impl Lmdb {
         let storage_key = name_key::storage_key(key);
         let value = self.databases.records.get(txn, &storage_key);
         let value = value.map_err(|error| backend_error("reading a record", error))?;
-        let header = value.map(|value| Self::decode_header(&storage_key, value)).transpose()?;
+        let Some(value) = value else { return self.confirm_no_record(txn, &storage_key).map(|()| None) };
+        let header = Some(Self::decode_header(&storage_key, value)?);
         Ok(header.filter(|header| is_name_of(key, &storage_key, &header.name)))
     }
 
     pub(crate) fn decode_header(storage_key: &[u8], value: &[u8]) -> Result<RecordHeader, StoreError> {
-        let body = checksum::verify_and_strip(storage_key, value, "record")?;
+        let body = checksum::verify_and_strip(storage_key, value, RECORD_ITEM)?;
         let header = RecordHeader::decode(storage_key, body).map(|(header, _)| header);
-        header.ok_or_else(|| checksum::corrupt(storage_key, "record", "unknown layout"))
+        header.ok_or_else(|| checksum::corrupt(storage_key, RECORD_ITEM, "unknown layout"))
     }
 
     /// Visits the raw records of a prefix after a key until `visit` returns false.
@@ -231,7 +237,7 @@ impl Lmdb {
             };
             // The checksum covers the whole record, which may be large: many seeks would read megabytes.
             let header = RecordHeader::decode(key, value).map(|(header, _)| header);
-            let header = header.ok_or_else(|| checksum::corrupt(key, "record", "unknown layout"))?;
+            let header = header.ok_or_else(|| checksum::corrupt(key, RECORD_ITEM, "unknown layout"))?;
             Ok(Some(NameEntry { name: header.name, status: header.status }))
         };
         starts.iter().map(seek).collect()
@@ -268,8 +274,8 @@ impl Lmdb {
         for (number, record) in (1..=MAX_SCANNED_RECORDS).zip(self.records_after(&txn, after)?) {
             let (key, value) = record?;
             // Decodes the name only if needed: few records match.
-            let current = record::decode_revision(checksum::verify_and_strip(key, value, "record")?);
-            let unknown = || checksum::corrupt(key, "record", "unknown layout");
+            let current = record::decode_revision(checksum::verify_and_strip(key, value, RECORD_ITEM)?);
+            let unknown = || checksum::corrupt(key, RECORD_ITEM, "unknown layout");
             let is_match = current.ok_or_else(unknown)? == revision;
             if !is_match && number < MAX_SCANNED_RECORDS {
                 continue;
@@ -303,7 +309,10 @@ impl Lmdb {
             .homed
             .get(txn, folded)
             .map_err(|error| backend_error("reading a homed prefix", error))?;
-        found.map_or(Ok(false), |value| checksum::verify_and_strip(folded, value, HOMED_ITEM).map(|_| true))
+        match found {
+            Some(value) => checksum::verify_and_strip(folded, value, HOMED_ITEM).map(|_| true),
+            None => self.confirm_not_homed(txn, folded).map(|()| false),
+        }
     }
 
     pub(crate) fn list_homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
@@ -378,6 +387,6 @@ pub(crate) fn decode_disk_record<'p>(
         })
     });
     record.ok_or_else(|| {
-        lookup_error.unwrap_or_else(|| checksum::corrupt(storage_key, "record", "unknown layout"))
+        lookup_error.unwrap_or_else(|| checksum::corrupt(storage_key, RECORD_ITEM, "unknown layout"))
     })
 }

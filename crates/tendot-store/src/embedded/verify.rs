@@ -11,7 +11,8 @@ use super::lmdb::page_check::PageFile;
 use super::lmdb::{
     FORMAT_META_KEY, HEAD_META_KEY, META_ITEM, STORE_FORMAT, TRANSACTION_META_KEY, decode_head,
 };
-use super::read::{AUX_ITEM, HOMED_ITEM};
+use super::name_hashes::{self, NameHasher};
+use super::read::{AUX_ITEM, HOMED_ITEM, RECORD_ITEM, entries_from};
 use super::{EmbeddedStore, Lmdb, backend_error, history, import, migration, registration};
 use crate::model::name_key;
 use crate::verify::{LogVerifier, find_inconsistency};
@@ -61,6 +62,7 @@ impl EmbeddedStore {
         verifier.check_history()?;
         verifier.check_aux()?;
         verifier.check_registrations()?;
+        verifier.check_name_hashes()?;
         Ok(verifier.report)
     }
 }
@@ -70,7 +72,7 @@ type Item = (&'static str, &'static str);
 
 const META: Item = (META_ITEM, "meta entries");
 const DICTIONARY: Item = (dictionary::ITEM, "dictionary entries");
-const RECORD: Item = ("record", "records");
+const RECORD: Item = (RECORD_ITEM, "records");
 const HOMED: Item = (HOMED_ITEM, "homed prefixes");
 const LOG: Item = (history::LOG_ITEM, "log entries");
 const HISTORY: Item = (history::ITEM, "history entries");
@@ -180,6 +182,7 @@ impl Verifier<'_> {
                 TRANSACTION_META_KEY => body.len() == 8,
                 import::PENDING_META_KEY => import::decode_pending(body).is_some(),
                 migration::CHECKPOINT_META_KEY => migration::decode_checkpoint(body).is_some(),
+                name_hashes::HASH_KEY_META_KEY => body.len() == 16,
                 _ => false,
             };
             if !is_valid {
@@ -203,7 +206,14 @@ impl Verifier<'_> {
 
     fn check_records(&mut self) -> Result<(), StoreError> {
         self.walk_database(RECORD, self.lmdb.databases.records, |this, txn, key, value| {
-            let Some(record) = this.report.check(this.lmdb.decode_record(txn, key, value)) else { return };
+            let has_hash = this.check_name_hash(txn, RECORD.0, key, NameHasher::name);
+            let Some(record) = this.report.check(this.lmdb.decode_record(txn, key, value)) else {
+                // Otherwise the key is damaged, too.
+                if has_hash && let Ok(name) = str::from_utf8(key) {
+                    this.report.add_damaged_name(name);
+                }
+                return;
+            };
             let name = NameKey::new(&record.name).ok();
             if name.is_none_or(|name| *name_key::storage_key(&name) != *key) {
                 this.report
@@ -223,7 +233,7 @@ impl Verifier<'_> {
     }
 
     fn check_prefixes(&mut self) -> Result<(), StoreError> {
-        self.walk_database(HOMED, self.lmdb.databases.homed, |this, _, key, value| {
+        self.walk_database(HOMED, self.lmdb.databases.homed, |this, txn, key, value| {
             let Some(body) = this.report.check(checksum::verify_and_strip(key, value, HOMED.0)) else {
                 return;
             };
@@ -231,7 +241,56 @@ impl Verifier<'_> {
                 this.report.add_error(format!("homed prefix `{}`: cannot be decoded", key.escape_ascii()));
             }
             this.report.homed_prefixes += 1;
+            this.check_name_hash(txn, HOMED.0, key, NameHasher::homed);
         })
+    }
+
+    /// Checks that the hash of a name is stored, unless the import that added the name is in progress.
+    fn check_name_hash(
+        &mut self,
+        txn: &RoTxn<'_>,
+        item: &str,
+        key: &[u8],
+        hash: fn(&NameHasher, &[u8]) -> u64,
+    ) -> bool {
+        let hasher = self.lmdb.name_hasher(txn);
+        let found = hasher.and_then(|hasher| self.lmdb.has_name_hash(txn, hash(hasher, key)));
+        let is_pending = || matches!(self.lmdb.read_meta(txn, import::PENDING_META_KEY), Ok(Some(_)));
+        match found {
+            Ok(false) if !is_pending() => {
+                self.report.add_name_hash_error(format!("{item} `{}`: no name hash", key.escape_ascii()));
+            }
+            // `check_name_hashes` reports the block.
+            Ok(_) | Err(_) => {}
+        }
+        found.unwrap_or_default()
+    }
+
+    /// Checks the blocks of name hashes, and that there are no hashes of lost names.
+    fn check_name_hashes(&mut self) -> Result<(), StoreError> {
+        let databases = self.lmdb.databases;
+        let read_error = |error| backend_error("counting names", error);
+        // One transaction, so that the counts are comparable: there is a block per about 100 names.
+        let txn = self.lmdb.begin_read()?;
+        let (mut previous, mut hashes) = (None, 0);
+        for block in entries_from(databases.name_hashes, &txn, Bound::Unbounded, "reading name hashes")? {
+            let block = block?;
+            match name_hashes::check_block(block, previous) {
+                Ok(count) => hashes += count,
+                Err(error) => self.report.add_name_hash_error(error.detail()),
+            }
+            previous = Some(block.0);
+        }
+        let names = databases.records.len(&txn).map_err(read_error)?
+            + databases.homed.len(&txn).map_err(read_error)?;
+        if hashes > names && self.report.name_hash_errors == 0 {
+            self.report.add_error(format!(
+                "{} records or homed prefixes are missing: their name hashes exist",
+                hashes - names
+            ));
+        }
+        (self.progress)(&self.report);
+        Ok(())
     }
 
     fn check_log(&mut self) -> Result<(), StoreError> {

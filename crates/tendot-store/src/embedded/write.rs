@@ -15,8 +15,15 @@ impl Lmdb {
         is_homed: bool,
     ) -> Result<(), heed::Error> {
         let key = prefix.as_bytes();
+        let hash = self.loaded_hasher(txn)?.homed(key);
         if !is_homed {
-            return self.databases.homed.delete(txn, key).map(drop);
+            if self.databases.homed.delete(txn, key)? {
+                self.remove_name_hash(txn, hash)?;
+            }
+            return Ok(());
+        }
+        if self.databases.homed.get(txn, key)?.is_none() {
+            self.insert_name_hashes(txn, &[hash])?;
         }
         let mut value = Vec::new();
         checksum::append(key, &mut value);

@@ -311,11 +311,9 @@ impl WriterLoop {
                     let is_hashed_key = name_key::is_hashed_key(&storage_key);
                     let mut value = record::encode(record, is_hashed_key, &mut self.interner);
                     checksum::append(&storage_key, &mut value);
-                    databases.records.put(txn, &storage_key, &value)?;
+                    self.lmdb.put_record(txn, &storage_key, &value)?;
                 }
-                None => {
-                    databases.records.delete(txn, &storage_key)?;
-                }
+                None => self.lmdb.delete_record(txn, &storage_key)?,
             }
         }
         for (prefix, is_homed) in &writes.homed {

@@ -83,8 +83,8 @@ fn rejects_other_formats() {
     let mut bytes = std::fs::read(&file).unwrap();
     let mut changed = 0;
     for at in 0..bytes.len() - 8 {
-        if &bytes[at..at + 8] == b"tendot 4" {
-            bytes[at + 7] = b'5';
+        if &bytes[at..at + 8] == b"tendot 5" {
+            bytes[at + 7] = b'4';
             changed += 1;
         }
     }

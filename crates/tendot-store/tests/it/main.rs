@@ -4,6 +4,8 @@
 
 #[cfg(target_os = "linux")]
 mod corruption;
+#[cfg(target_os = "linux")]
+mod damage;
 mod embedded;
 #[cfg(feature = "fail-points")]
 mod fail_points;

@@ -114,20 +114,35 @@ pub(crate) struct Databases {
     pub(crate) aux: BytesDatabase,
     pub(crate) aux_journal: BytesDatabase,
     pub(crate) registrations: BytesDatabase,
+    pub(crate) name_hashes: BytesDatabase,
 }
 
 /// Names of the databases, in the order of the fields of [`Databases`].
-const DATABASE_NAMES: [&str; 9] =
-    ["meta", "records", "dictionary", "homed", "log", "history", "aux", "aux_journal", "registrations"];
+pub(crate) const DATABASE_NAMES: [&str; 10] = [
+    "meta",
+    "records",
+    "dictionary",
+    "homed",
+    "log",
+    "history",
+    "aux",
+    "aux_journal",
+    "registrations",
+    "name_hashes",
+];
 
 impl Databases {
     /// Creates all databases.
     pub(crate) fn create(env: &Env) -> Result<Self, heed::Error> {
         let created = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
             let created = DATABASE_NAMES.map(|name| opener.create_database::<Bytes, Bytes>(txn, Some(name)));
-            let [meta, records, dictionary, homed, log, history, aux, aux_journal, registrations] = created;
+            let [meta, records, dictionary, homed, log, history, aux, journal, registrations, hashes] =
+                created;
+            let [meta, records, dictionary, homed, log] = [meta?, records?, dictionary?, homed?, log?];
+            let [history, aux, journal, registrations, hashes] =
+                [history?, aux?, journal?, registrations?, hashes?];
             let handles =
-                [meta?, records?, dictionary?, homed?, log?, history?, aux?, aux_journal?, registrations?];
+                [meta, records, dictionary, homed, log, history, aux, journal, registrations, hashes];
             Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(handles))
         })?;
         Ok(Self::from_handles(created.unwrap_commit()))
@@ -137,9 +152,13 @@ impl Databases {
     pub(crate) fn open(env: &Env) -> Result<Option<Self>, heed::Error> {
         let opened = env.open_databases_and_commit(env.read_txn()?, |opener, txn| {
             let opened = DATABASE_NAMES.map(|name| opener.open_database::<Bytes, Bytes>(txn, Some(name)));
-            let [meta, records, dictionary, homed, log, history, aux, aux_journal, registrations] = opened;
+            let [meta, records, dictionary, homed, log, history, aux, journal, registrations, hashes] =
+                opened;
+            let [meta, records, dictionary, homed, log] = [meta?, records?, dictionary?, homed?, log?];
+            let [history, aux, journal, registrations, hashes] =
+                [history?, aux?, journal?, registrations?, hashes?];
             let handles =
-                [meta?, records?, dictionary?, homed?, log?, history?, aux?, aux_journal?, registrations?];
+                [meta, records, dictionary, homed, log, history, aux, journal, registrations, hashes];
             Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(handles))
         })?;
         let mut handles = Vec::with_capacity(DATABASE_NAMES.len());
@@ -147,9 +166,10 @@ impl Databases {
         Ok(handles.try_into().ok().map(Self::from_handles))
     }
 
-    const fn from_handles(handles: [BytesDatabase; 9]) -> Self {
-        let [meta, records, dictionary, homed, log, history, aux, aux_journal, registrations] = handles;
-        Self { meta, records, dictionary, homed, log, history, aux, aux_journal, registrations }
+    const fn from_handles(handles: [BytesDatabase; 10]) -> Self {
+        let [meta, records, dictionary, homed, log, history, aux, aux_journal, registrations, name_hashes] =
+            handles;
+        Self { meta, records, dictionary, homed, log, history, aux, aux_journal, registrations, name_hashes }
     }
 }
 

@@ -1,11 +1,12 @@
 //! LMDB environment of an embedded store: creating, opening, head of the log.
 //!
 //! `environment` opens LMDB (the only unsafe code), `transaction` commits, `meta_sync` makes the state that is opened durable,
-//! `page_check` checks LMDB's pages without LMDB.
+//! `page_check` checks LMDB's pages without LMDB, and `page_scan` does so in small steps.
 
 pub(crate) mod environment;
 mod meta_sync;
 pub(crate) mod page_check;
+pub(crate) mod page_scan;
 pub(crate) mod transaction;
 
 use std::path::Path;
@@ -13,12 +14,13 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use environment::Databases;
-use heed::{Env, RoTxn, RwTxn, WithTls};
+use heed::{Env, MdbError, RoTxn, RwTxn, WithTls};
 
 use super::aux_buffer::AuxOverlay;
 use super::error::{io_error, store_error};
 use super::format::checksum;
 use super::format::dictionary::DictionaryCache;
+use super::name_hashes::NameHasher;
 use super::{OpenError, import, restore};
 use crate::directory_lock::{DataFileLock, DirectoryLock};
 use crate::{LogHash, StoreError, StoreHead, durable_dir, fail_point};
@@ -30,6 +32,8 @@ pub(crate) struct Lmdb {
     pub(crate) databases: Databases,
     pub(crate) dictionary: DictionaryCache,
     pub(crate) aux_overlay: AuxOverlay,
+    /// Read on first use.
+    pub(crate) name_hasher: OnceLock<NameHasher>,
     /// `None` if the environment is read-only.
     data_file: Option<DataFileLock>,
     /// Second, read-only environment, opened when LMDB has failed.
@@ -41,7 +45,7 @@ pub(crate) struct Lmdb {
 }
 
 /// Value of `format` in the database `meta`.
-pub(crate) const STORE_FORMAT: &[u8] = b"tendot 4";
+pub(crate) const STORE_FORMAT: &[u8] = b"tendot 5";
 
 /// Subdirectory in which a new store is created.
 const CREATE_DIR: &str = "creating";
@@ -65,6 +69,7 @@ impl Lmdb {
             databases,
             dictionary: DictionaryCache::new(),
             aux_overlay: AuxOverlay::reader(),
+            name_hasher: OnceLock::new(),
             data_file: None,
             read_only_fallback: OnceLock::new(),
         }
@@ -121,6 +126,7 @@ impl Lmdb {
         let lmdb = Self::new(env, databases);
         let mut txn = lmdb.env.write_txn().map_err(io_error(directory))?;
         lmdb.write_meta(&mut txn, FORMAT_META_KEY, STORE_FORMAT).map_err(io_error(directory))?;
+        lmdb.write_hash_key(&mut txn).map_err(io_error(directory))?;
         lmdb.write_head(&mut txn, &StoreHead::default()).map_err(io_error(directory))?;
         lmdb.commit(txn).map_err(io_error(directory))?;
         // LMDB keeps two states, and both must have the ids of their transactions.
@@ -232,8 +238,14 @@ fn unknown_format(directory: &Path, format: &[u8]) -> OpenError {
     OpenError::UnknownFormat { directory: directory.into(), found }
 }
 
+/// Store error of an LMDB error; damaged pages are corruption.
 pub(crate) fn backend_error(operation: &'static str, error: heed::Error) -> StoreError {
-    StoreError::Backend { operation, error: Box::new(error) }
+    match &error {
+        heed::Error::Mdb(MdbError::Corrupted | MdbError::PageNotFound | MdbError::CursorFull) => {
+            StoreError::Corrupt { detail: format!("{operation}: {error}") }
+        }
+        _ => StoreError::Backend { operation, error: Box::new(error) },
+    }
 }
 
 #[cfg(test)]

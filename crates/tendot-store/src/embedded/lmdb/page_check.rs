@@ -16,18 +16,18 @@ use heed::Env;
 use super::{META_ITEM, TRANSACTION_META_KEY};
 use crate::embedded::format::checksum;
 
-const PAGE_HEADER_LEN: usize = 16;
-const PAGE_BRANCH: u16 = 1;
-const PAGE_LEAF: u16 = 2;
-const PAGE_OVERFLOW: u16 = 4;
+pub(super) const PAGE_HEADER_LEN: usize = 16;
+pub(super) const PAGE_BRANCH: u16 = 1;
+pub(super) const PAGE_LEAF: u16 = 2;
+pub(super) const PAGE_OVERFLOW: u16 = 4;
 const PAGE_META: u16 = 8;
-const NODE_OVERFLOW: u16 = 1;
+pub(super) const NODE_OVERFLOW: u16 = 1;
 const NODE_SUBTREE: u16 = 2;
 const TREE_INTEGER_KEYS: u16 = 8;
-const INVALID_PAGE: u64 = u64::MAX;
+pub(super) const INVALID_PAGE: u64 = u64::MAX;
 
 /// Maximum depth of a tree.
-const MAX_TREE_DEPTH: u16 = 32;
+pub(super) const MAX_TREE_DEPTH: u16 = 32;
 
 /// Maximum number of attempts to read the last state, and the delay between them.
 const MAX_ATTEMPTS: u32 = 1_000;
@@ -36,34 +36,34 @@ const RETRY_DELAY: Duration = Duration::from_millis(1);
 /// `data.mdb`, read page by page without LMDB.
 pub(crate) struct PageFile {
     file: File,
-    size: usize,
+    pub(super) size: usize,
     metas: [MetaPage; 2],
 }
 
 /// Meta page: a committed state of the environment.
 #[derive(Clone, Copy)]
-struct MetaPage {
+pub(super) struct MetaPage {
     transaction: u64,
-    last: u64,
+    pub(super) last: u64,
     free: TreeHeader,
     main: TreeHeader,
 }
 
 /// Header of a B+ tree (LMDB's `MDB_db`).
 #[derive(Clone, Copy, Default)]
-struct TreeHeader {
+pub(super) struct TreeHeader {
     pad: u32,
     flags: u16,
-    depth: u16,
+    pub(super) depth: u16,
     branches: u64,
     leaves: u64,
     overflows: u64,
     entries: u64,
-    root: u64,
+    pub(super) root: u64,
 }
 
 /// Result of a page check; the error describes the corruption.
-type PageCheckResult<T> = Result<T, String>;
+pub(super) type PageCheckResult<T> = Result<T, String>;
 
 impl PageFile {
     /// Page numbers have the size of pointers; only 64 bits are supported.
@@ -118,7 +118,7 @@ impl PageFile {
     }
 
     /// Meta page of the last committed state.
-    fn newest_meta(&self) -> &MetaPage {
+    pub(super) fn newest_meta(&self) -> &MetaPage {
         let [even, odd] = &self.metas;
         if even.transaction > odd.transaction { even } else { odd }
     }
@@ -174,7 +174,15 @@ impl PageFile {
         }
     }
 
-    fn read_pages(&mut self, number: u64, count: u64) -> PageCheckResult<Vec<u8>> {
+    /// Header of a named database in the last state.
+    pub(super) fn database(&mut self, name: &str) -> PageCheckResult<TreeHeader> {
+        let state = *self.newest_meta();
+        let databases = PageWalk::new(self, &state)?.named_databases(&state)?;
+        let found = databases.into_iter().find(|(found, _)| found == name);
+        found.map(|(_, tree)| tree).ok_or_else(|| format!("no database `{name}`"))
+    }
+
+    pub(super) fn read_pages(&mut self, number: u64, count: u64) -> PageCheckResult<Vec<u8>> {
         let mut bytes = vec![0; self.size * count as usize];
         let at = number
             .checked_mul(self.size as u64)
@@ -397,24 +405,24 @@ impl<'a> PageWalk<'a> {
 }
 
 /// Node of a branch or leaf page.
-struct PageNode<'a> {
-    key: &'a [u8],
-    flags: u16,
+pub(super) struct PageNode<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) flags: u16,
     /// Length of the data, inline or overflow.
-    length: usize,
-    data: &'a [u8],
+    pub(super) length: usize,
+    pub(super) data: &'a [u8],
     /// Data length in a leaf, page number in a branch.
     low: u32,
 }
 
 impl PageNode<'_> {
-    fn child_page(&self) -> u64 {
+    pub(super) fn child_page(&self) -> u64 {
         u64::from(self.low) | u64::from(self.flags) << 32
     }
 }
 
 /// Parses the nodes of a page; `None` if they overlap or leave gaps.
-fn parse_nodes(page: &[u8], is_leaf: bool) -> Option<Vec<PageNode<'_>>> {
+pub(super) fn parse_nodes(page: &[u8], is_leaf: bool) -> Option<Vec<PageNode<'_>>> {
     let (lower, upper) = (usize::from(u16_at(page, 12)?), usize::from(u16_at(page, 14)?));
     if lower <= PAGE_HEADER_LEN || lower % 2 != 0 || lower > upper || upper > page.len() {
         return None;
@@ -469,15 +477,15 @@ fn compare_integers(one: &[u8], other: &[u8]) -> Ordering {
     u64_at(one, 0).cmp(&u64_at(other, 0))
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().copied().map(u16::from_ne_bytes)
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().copied().map(u32::from_ne_bytes)
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().copied().map(u64::from_ne_bytes)
 }
 
