@@ -13,7 +13,7 @@ use environment::Databases;
 use heed::{Env, RoTxn, RwTxn, WithTls};
 
 use super::aux_buffer::AuxOverlay;
-use super::error::{io_error, store_error};
+use super::error::{check_directory, io_error, store_error};
 use super::format::checksum;
 use super::format::dictionary::DictionaryCache;
 use super::{OpenError, import, restore};
@@ -71,6 +71,7 @@ impl Lmdb {
     pub(crate) fn open_allowing_incomplete(
         directory: &Path,
     ) -> Result<(Arc<Self>, DirectoryLock), OpenError> {
+        check_directory(directory)?;
         durable_dir::create_dir(directory).map_err(io_error(directory))?;
         let lock = DirectoryLock::acquire(directory)?;
         let mut data_file = DataFileLock::acquire(directory)?;
