@@ -48,6 +48,7 @@ pub use extract::{
 #[cfg(feature = "alloc")]
 pub use parse::{
     Adjustment, Adjustments, DoiOrShortDoi, InputForm, ParsedHandle, ParsedName, Parser, parse_handle,
+    strip_handle_form,
 };
 #[cfg(feature = "alloc")]
 pub use repair::{RepairedDoi, repair};

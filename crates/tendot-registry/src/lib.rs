@@ -31,7 +31,7 @@ mod validate;
 pub use authorization::{Caller, HandleIdentity, HandleOperation};
 pub use call::CallContext;
 pub use clock::MAX_CLOCK_SKEW_MS;
-pub use command::{Command, CommandOutcome, SigningSettings};
+pub use command::{Command, CommandOutcome, RenewalCursor, RenewalPage, SigningSettings};
 pub use error::{
     ERROR_CODES, Error, ErrorCodeSpec, ExistingName, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind,
     codes, describe_store_error,

@@ -25,5 +25,5 @@ mod resolution_stats;
 mod response_cache;
 mod session_info;
 
-pub use maintenance::Maintenance;
+pub use maintenance::{Maintenance, SignatureExpiry};
 pub use resolution_stats::ResolutionCounter;

@@ -1,9 +1,11 @@
-//! Background maintenance: flushes resolution statistics and purges expired entries.
+//! Background maintenance: flushes resolution statistics, purges expired entries and renews signatures.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tendot_registry::{MAX_CLOCK_SKEW_MS, Registry, RegistryError, report};
+use tendot_registry::{MAX_CLOCK_SKEW_MS, Registry, RegistryError, RenewalCursor, report};
 use tendot_store::StoreError;
 use tokio::sync::watch;
 use tokio::task::yield_now;
@@ -27,11 +29,18 @@ const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval between checks of the system clock.
 const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Interval between renewals of signatures, and before the next attempt if one failed.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(24 * 3_600);
+const RENEWAL_RETRY_DELAY: Duration = Duration::from_secs(3_600);
+
+/// Pause after each page of a renewal, so that at most 200 signatures are made per second.
+const RENEWAL_PAUSE: Duration = Duration::from_millis(100);
+
 /// Log line of a purge that failed.
 const PURGE_FAILED: &str = "purging expired entries failed";
 
-/// Background maintenance: flushes resolution statistics and purges expired entries.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Background maintenance: flushes resolution statistics, purges expired entries and renews signatures.
+#[derive(Clone, Debug)]
 pub struct Maintenance {
     /// Interval between flushes. Default: one minute.
     pub flush_interval: Duration,
@@ -39,18 +48,36 @@ pub struct Maintenance {
     pub retention_days: u32,
     /// Failed names stored per prefix, the most frequent ones. Default: 10,000.
     pub max_failed_per_prefix: usize,
+    /// Earliest expiry of the signatures that the server makes.
+    pub signature_expiry: Arc<SignatureExpiry>,
+}
+
+/// Earliest expiry of the signatures of records, as the last complete renewal found it.
+#[derive(Debug, Default)]
+pub struct SignatureExpiry(AtomicU64);
+
+impl SignatureExpiry {
+    /// Unix time in seconds; `None` if it is not known, or if there are no signatures.
+    pub fn get(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|expiry| *expiry > 0)
+    }
 }
 
 impl Default for Maintenance {
     fn default() -> Self {
-        Self { flush_interval: Duration::from_secs(60), retention_days: 90, max_failed_per_prefix: 10_000 }
+        Self {
+            flush_interval: Duration::from_secs(60),
+            retention_days: 90,
+            max_failed_per_prefix: 10_000,
+            signature_expiry: Arc::default(),
+        }
     }
 }
 
 impl Maintenance {
     /// Runs maintenance until `shutdown` completes, then flushes the remaining counts if the store accepts them within some seconds.
     pub async fn run(
-        self,
+        &self,
         registry: &Registry,
         resolution_counter: &ResolutionCounter,
         shutdown: impl Future<Output = ()>,
@@ -85,6 +112,7 @@ impl Maintenance {
             () = flush_loop => {}
             () = self.purge_loop(registry) => {}
             () = watch_clock(registry) => {}
+            () = renewal_loop(registry, &self.signature_expiry) => {}
             () = final_flush_timeout => {
                 tracing::error!("final flush timed out; recent statistics are lost");
             }
@@ -93,7 +121,7 @@ impl Maintenance {
 
     /// Flushes the counts to the registry. Counts that could not be written are restored, except those that may have been
     /// written: a report may undercount, but must not count twice.
-    pub async fn flush(self, registry: &Registry, resolution_counter: &ResolutionCounter) {
+    pub async fn flush(&self, registry: &Registry, resolution_counter: &ResolutionCounter) {
         let (resolutions, failures) =
             (resolution_counter.drain_resolutions(), resolution_counter.drain_failures());
         let add = async |batch: &_| registry.add_resolutions(batch, registry.now_ms()).await;
@@ -111,7 +139,7 @@ impl Maintenance {
         }
     }
 
-    async fn purge_loop(self, registry: &Registry) {
+    async fn purge_loop(&self, registry: &Registry) {
         for round in 0_u64.. {
             registry
                 .purge_idempotency_keys(registry.now_ms())
@@ -128,7 +156,7 @@ impl Maintenance {
 
     /// Purges failed resolutions that exceed the retention time; `now_ms` is the Unix time in milliseconds.
     pub async fn purge_failed_resolutions(
-        self,
+        &self,
         registry: &Registry,
         now_ms: u64,
     ) -> Result<(), RegistryError> {
@@ -161,6 +189,45 @@ async fn watch_clock(registry: &Registry) {
         }
         sleep(CLOCK_CHECK_INTERVAL).await;
     }
+}
+
+/// Renews signatures that expire soon, once a day.
+async fn renewal_loop(registry: &Registry, expiry: &SignatureExpiry) {
+    loop {
+        let delay = match renew_signatures(registry, expiry).await {
+            Ok(()) => RENEWAL_INTERVAL,
+            Err(error) => {
+                log_error(&error, "renewing signatures failed");
+                RENEWAL_RETRY_DELAY
+            }
+        };
+        sleep(delay).await;
+    }
+}
+
+/// Renews the signatures that expire soon, of all names.
+async fn renew_signatures(registry: &Registry, expiry: &SignatureExpiry) -> Result<(), RegistryError> {
+    let (mut cursor, mut earliest, mut renewed, mut unusable) = (RenewalCursor::default(), None, 0, 0);
+    loop {
+        let page = registry.renew_signatures(cursor, registry.now_ms()).await?;
+        renewed += page.renewed;
+        unusable += page.unusable;
+        earliest = [earliest, page.earliest_expiry].into_iter().flatten().min();
+        let Some(next) = page.next else { break };
+        cursor = next;
+        sleep(RENEWAL_PAUSE).await;
+    }
+    expiry.0.store(earliest.unwrap_or_default(), Ordering::Relaxed);
+    if renewed > 0 {
+        tracing::info!(renewed, "signatures renewed");
+    }
+    if unusable > 0 {
+        tracing::error!(
+            unusable,
+            "signatures expire soon and do not match key and values; sign the records again"
+        );
+    }
+    Ok(())
 }
 
 /// Writes items in batches. On an error, returns those that were not written.

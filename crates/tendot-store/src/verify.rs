@@ -1,6 +1,6 @@
 //! Result of a verification, and checks shared by the stores.
 
-use crate::{EditKind, LogEntry, StoreError, StoreHead, StoredRecord};
+use crate::{EditKind, LogEntry, RecordStatus, StoreError, StoreHead, StoredRecord};
 
 /// Maximum number of reported errors; further ones are only counted.
 const MAX_REPORTED_ERRORS: usize = 1_000;
@@ -12,17 +12,19 @@ pub struct VerifyReport {
     pub records: u64,
     /// Tombstones.
     pub tombstones: u64,
+    /// Values of the live records.
+    pub values: u64,
     /// Dictionary entries.
     pub dictionary_entries: u64,
     /// Homed prefixes.
     pub homed_prefixes: u64,
     /// Log entries.
     pub log_entries: u64,
-    /// History entries.
+    /// Changes in the histories of all names.
     pub history_entries: u64,
     /// Aux entries.
     pub aux_entries: u64,
-    /// Registrations, current and past.
+    /// Names with a registration.
     pub registrations: u64,
     /// Descriptions of the corruption found; at most 1,000.
     pub errors: Vec<String>,
@@ -54,6 +56,16 @@ impl VerifyReport {
     pub(crate) fn add_name_hash_error(&mut self, error: impl ToString) {
         self.name_hash_errors += 1;
         self.add_error(error);
+    }
+
+    /// Counts a record.
+    pub(crate) fn count_record(&mut self, record: &StoredRecord) {
+        match record.status {
+            RecordStatus::Live => self.records += 1,
+            RecordStatus::Tombstone => self.tombstones += 1,
+        }
+        self.values += record.values.len() as u64;
+        self.registrations += u64::from(!record.registration.is_empty());
     }
 
     /// Returns the value, or reports the error.

@@ -55,3 +55,26 @@ pub fn python_environment(target: &Path, packages: &[&str]) -> PathBuf {
     }
     programs
 }
+
+/// Directory of a package of the npm registry, in `target`. Only its own files are installed, no dependencies.
+///
+/// Downloaded once; concurrent test programs wait for each other. `sha512` is that of the archive, in hexadecimal.
+pub fn npm_package(target: &Path, name: &str, version: &str, sha512: &str) -> PathBuf {
+    fs::create_dir_all(target).unwrap();
+    let package = target.join(format!("{name}-{version}"));
+    let lock = File::create(target.join(format!("{name}.lock"))).unwrap();
+    lock.lock().unwrap();
+    let complete = package.join("complete");
+    if !complete.exists() {
+        let archive = target.join(format!("{name}-{version}.tgz"));
+        let url = format!("https://registry.npmjs.org/{name}/-/{name}-{version}.tgz");
+        run_checked(Command::new("curl").args(["-fsSL", "--retry", "3", "-o"]).arg(&archive).arg(&url));
+        let digest = Command::new("openssl").args(["dgst", "-sha512", "-r"]).arg(&archive).output().unwrap();
+        let digest = String::from_utf8_lossy(&digest.stdout).into_owned();
+        assert!(digest.starts_with(sha512), "{url} changed: {digest}");
+        fs::create_dir_all(&package).unwrap();
+        run_checked(Command::new("tar").args(["-xzf"]).arg(&archive).arg("-C").arg(&package));
+        File::create(complete).unwrap();
+    }
+    package.join("package")
+}

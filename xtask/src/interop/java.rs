@@ -71,6 +71,15 @@ pub(crate) fn secret_key_login(server: &str, identity: &str, secret: &str) -> Re
     Ok(output.lines().any(|line| line == "accepted"))
 }
 
+/// Log of Handle.Net's batch tool, which executes a batch file at the server at `ADDRESS:PORT` with a secret key.
+pub(crate) fn run_batch(server: &str, identity: &str, secret: &str, batch: &Path) -> Result<String> {
+    let settings = root().join("target/interop/client/settings");
+    let (sh, class_path) = (shell()?, class_path("client")?);
+    let option = format!("-Dnet.handle.configDir={}", settings.display());
+    Ok(cmd!(sh, "java {option} -Dfile.encoding=UTF-8 -cp {class_path} BatchRunner {server} {identity} {secret} {batch}")
+        .read()?)
+}
+
 /// Loads a JSON dump into the database of the Handle.Net server in this directory.
 pub(crate) fn load_dump(dump: &Path, server: &Path) -> Result<()> {
     let (sh, class_path) = (shell()?, class_path("server")?);

@@ -1,5 +1,6 @@
 //! Interoperability: the same requests to Tendot and to the Handle.Net server, with both clients; the responses must be equal.
 
+mod batches;
 mod dumps;
 pub(crate) mod java;
 mod requests;
@@ -74,6 +75,8 @@ pub(crate) fn interop(tendot: Option<&Path>) -> Result<InteropReport> {
         join(own_client)?;
         logins.and(exchanges)
     })?;
+    // Not before: the batches would be in lists of names.
+    batches::test_batches(&programs.tendot, &dir.join("batches"), [&handle_net, &single])?;
     for (address, port) in three.addresses.iter().zip(&three.http_ports) {
         let metrics = HttpRequest::get("/metrics").try_send((*address, *port).into())?;
         let created = "operation=\"create\",code=\"1\"} ";

@@ -58,7 +58,7 @@ pub fn parse_handle(text: &str) -> Result<ParsedHandle<'_>, Error> {
         let input_form = parsed.input_form();
         return Ok(ParsedHandle { name: Cow::Owned(parsed.into_identifier().as_str().into()), input_form });
     }
-    let (encoded, offset, input_form) = strip_handle_form(text)?;
+    let (encoded, offset, input_form) = strip_encoded(text)?;
     if encoded.is_empty() {
         return Err(Error::new(ErrorKind::Empty, offset));
     }
@@ -68,17 +68,46 @@ pub fn parse_handle(text: &str) -> Result<ParsedHandle<'_>, Error> {
     let decoded =
         percent_decode(encoded, InvalidTriplet::Keep).map_err(|error| error.shifted_by(offset))?.text;
     let decoded = if input_form.is_url() { strip_inner_scheme(decoded) } else { decoded };
-    let is_urn = matches!(input_form, InputForm::Urn | InputForm::UrnEidr);
-    // In a URN, a colon may stand for the slash.
-    let name = match decoded.find([':', '/']).filter(|_| is_urn) {
-        Some(at) if decoded.get(at..).is_some_and(|rest| rest.starts_with(':')) => {
-            let mut name = String::from(decoded);
-            name.replace_range(at..=at, "/");
-            Cow::Owned(name)
-        }
-        _ => decoded,
+    Ok(ParsedHandle { name: with_slash(decoded, input_form), input_form })
+}
+
+/// Removes the scheme or proxy URL before a handle of any prefix in text that has been percent-decoded, such as the path of a
+/// request.
+///
+/// Unlike [`parse_handle`], it decodes and repairs nothing: each character that is left is part of the name. Text in another
+/// form is returned as it is.
+///
+/// ```
+/// use tendot_names::strip_handle_form;
+///
+/// assert_eq!(strip_handle_form("doi:alpha-beta/a%23b"), "alpha-beta/a%23b");
+/// assert_eq!(strip_handle_form("urn:doi:10.1000:182"), "10.1000/182");
+/// assert_eq!(strip_handle_form("20.500.1/x?y"), "20.500.1/x?y");
+/// ```
+pub fn strip_handle_form(decoded: &str) -> Cow<'_, str> {
+    let (rest, form) = match strip_handle_scheme(decoded) {
+        Some((rest, form)) => (rest, form),
+        None => match strip_decoded(decoded) {
+            Ok(stripped) => (stripped.text, stripped.form),
+            // A URL or URN of another service.
+            Err(_) => (decoded, InputForm::Bare),
+        },
     };
-    Ok(ParsedHandle { name, input_form })
+    let rest = if form == InputForm::Bare { rest } else { rest.trim_start() };
+    with_slash(Cow::Borrowed(rest), form)
+}
+
+/// Name in which the first colon of a URN, which may stand for the slash, is a slash.
+fn with_slash(name: Cow<'_, str>, form: InputForm) -> Cow<'_, str> {
+    let is_urn = matches!(form, InputForm::Urn | InputForm::UrnEidr);
+    match name.find([':', '/']).filter(|_| is_urn) {
+        Some(at) if name.get(at..).is_some_and(|rest| rest.starts_with(':')) => {
+            let mut slashed = String::from(name);
+            slashed.replace_range(at..=at, "/");
+            Cow::Owned(slashed)
+        }
+        _ => name,
+    }
 }
 
 /// Removes a scheme that was percent-encoded in the path of a proxy URL: `https://doi.org/doi%3Aalpha%2Fx`.
@@ -89,15 +118,26 @@ fn strip_inner_scheme(decoded: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
+/// Schemes of handles that DOIs do not have.
+const HANDLE_SCHEMES: [(&str, InputForm); 2] =
+    [("urn:hdl:", InputForm::Urn), ("info:hdl/", InputForm::InfoUri)];
+
+/// Rest of the text after a scheme that only handles have.
+fn strip_handle_scheme(text: &str) -> Option<(&str, InputForm)> {
+    HANDLE_SCHEMES.into_iter().find_map(|(scheme, form)| {
+        let rest = text.get(scheme.len()..)?;
+        starts_with_ignore_case(text.as_bytes(), scheme.as_bytes()).then_some((rest, form))
+    })
+}
+
 /// Rest of the text after its scheme or proxy URL, its offset, and the form.
-fn strip_handle_form(text: &str) -> Result<(&str, usize, InputForm), Error> {
-    const URN_HDL: &str = "urn:hdl:";
+fn strip_encoded(text: &str) -> Result<(&str, usize, InputForm), Error> {
     let trimmed = text.trim();
     let leading = text.len() - text.trim_start().len();
-    if starts_with_ignore_case(trimmed.as_bytes(), URN_HDL.as_bytes()) {
-        let rest = trimmed.get(URN_HDL.len()..).unwrap_or_default();
+    if let Some((rest, InputForm::Urn)) = strip_handle_scheme(trimmed) {
         let end = rest.find(['?', '#']).unwrap_or(rest.len());
-        return Ok((rest.get(..end).unwrap_or_default(), leading + URN_HDL.len(), InputForm::Urn));
+        let offset = leading + trimmed.len() - rest.len();
+        return Ok((rest.get(..end).unwrap_or_default(), offset, InputForm::Urn));
     }
     let stripped = strip_lenient(text)?;
     if stripped.form == InputForm::Bare {
@@ -109,6 +149,27 @@ fn strip_handle_form(text: &str) -> Result<(&str, usize, InputForm), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is decoded already is neither decoded again nor cut.
+    #[test]
+    fn decoded_handles() {
+        for (text, expected) in [
+            ("10.1000/182", "10.1000/182"),
+            ("doi:10.1000/a%2523b?c#d", "10.1000/a%2523b?c#d"),
+            ("hdl:20.500.1/x", "20.500.1/x"),
+            ("INFO:HDL/20.500.1/x", "20.500.1/x"),
+            ("urn:hdl:20.500:x?+a#b", "20.500/x?+a#b"),
+            ("urn:eidr:10.5240:7791-8534", "10.5240/7791-8534"),
+            ("https://doi.org/10.1000/182?x", "10.1000/182?x"),
+            ("https://example.org/10.1000/182", "https://example.org/10.1000/182"),
+            ("urn:isbn:1", "urn:isbn:1"),
+            ("doi", "doi"),
+            (" x", " x"),
+            ("", ""),
+        ] {
+            assert_eq!(strip_handle_form(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn handles() {

@@ -16,7 +16,7 @@ mod input_form;
 mod parsed;
 
 pub use adjustment::{Adjustment, Adjustments};
-pub use handle::{ParsedHandle, parse_handle};
+pub use handle::{ParsedHandle, parse_handle, strip_handle_form};
 pub use input_form::InputForm;
 pub use parsed::{DoiOrShortDoi, ParsedName};
 pub use parser::Parser;

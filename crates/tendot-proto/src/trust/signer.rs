@@ -5,9 +5,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::sign::{IssuerClaims, sign_record};
-use crate::crypto::{CryptoError, CryptoProvider, SigningKey};
+use crate::crypto::{CryptoError, CryptoProvider, HashAlgorithm, SigningKey};
 use crate::handle::Handle;
-use crate::record::{HandleValue, RecordSignature, ValueReference};
+use crate::record::{HandleValue, RecordSignature, ValueDigest, ValueReference};
 use crate::wire::ListItem as _;
 
 /// First index of a new signature, if it is free.
@@ -79,6 +79,44 @@ impl RecordSigner {
             }
         }
         Ok(())
+    }
+
+    /// When the signature of this signer expires (Unix time in seconds); `None` without one. Does not verify it.
+    pub fn expiry(&self, values: &[HandleValue<'_>]) -> Option<u64> {
+        let own = values.iter().filter(|value| self.is_own(value));
+        own.filter_map(|value| RecordSignature::from_bytes(&value.data).ok()?.claims.expires_at).max()
+    }
+
+    /// Whether this key made the signature of a record, and all of its public values are as they were when it was made.
+    /// Otherwise a new signature would vouch for values that others have changed.
+    pub fn made_signature(
+        &self,
+        handle: Handle<'_>,
+        values: &[HandleValue<'_>],
+        crypto: &dyn CryptoProvider,
+    ) -> Result<bool, CryptoError> {
+        for own in values.iter().filter(|value| self.is_own(value)) {
+            let Ok(signature) = RecordSignature::from_bytes(&own.data) else { return Ok(false) };
+            let [jws] = signature.jws.signatures() else { return Ok(false) };
+            // RSA signatures (PKCS #1 v1.5) are deterministic, so that the private key alone can verify them.
+            let signed = self.key.sign(HashAlgorithm::Sha256, &signature.jws.signing_input(jws))?;
+            if signed != jws.bytes() || !handle.eq_ignore_case(Handle::from(&*signature.claims.subject)) {
+                return Ok(false);
+            }
+            let mut digests = Vec::new();
+            for value in values.iter().filter(|value| value.is_public() && !is_signature(value)) {
+                let digest = value.digest(crypto, HashAlgorithm::Sha256)?.to_vec();
+                digests.push(ValueDigest { index: value.index, digest });
+            }
+            let by_index = |one: &ValueDigest, other: &ValueDigest| one.index.cmp(&other.index);
+            let mut claimed = signature.digests;
+            claimed.sort_by(by_index);
+            digests.sort_by(by_index);
+            if claimed != digests {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether a value is a signature of this signer.

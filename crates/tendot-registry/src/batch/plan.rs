@@ -12,7 +12,7 @@ use crate::registration::{
     RecordChange, Registration, RegistrationPlanner, RegistrationRequest, already_registered, register_edit,
 };
 use crate::rules::Rules;
-use crate::validate::lookalike_variants;
+use crate::validate::{LookalikePattern, lookalike_variants};
 use crate::{RegistryError, WriteWarning, codes};
 
 /// Budget of one line.
@@ -162,7 +162,11 @@ impl<'a> BatchPlanner<'a> {
             let position = *self.planned_by_key.get(&NameKey::new(&form).ok()?)?;
             self.planned.get(position).map(|planned| planned.entry.name.clone())
         };
-        lookalike_variants(name).into_iter().find_map(planned)
+        lookalike_variants(name).into_iter().find_map(planned).or_else(|| {
+            let pattern = LookalikePattern::new(name)?;
+            let mut names = self.planned.iter().map(|planned| &planned.entry.name);
+            names.find(|planned| pattern.matches(planned)).cloned()
+        })
     }
 }
 

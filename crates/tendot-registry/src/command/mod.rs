@@ -1,16 +1,18 @@
 //! Commands of the registry API: planned over a read set, committed with optimistic concurrency control.
 //!
 //! In reading order: this file has the command and its execution, `commit` the commit loop of every write, `read_set` the
-//! read set of a plan, `signing` the signatures of planned records.
+//! read set of a plan, `signing` the signatures of planned records, `signature_renewal` those that expire.
 
 mod commit;
 mod read_set;
+mod signature_renewal;
 mod signing;
 
 pub(crate) use commit::{
     CommitOutcome, CommitPlanner, MAX_COMMIT_ATTEMPTS, PlannedCommit, WriteConflict, is_conflict,
 };
 pub(crate) use read_set::TrackedStore;
+pub use signature_renewal::{RenewalCursor, RenewalPage};
 pub use signing::SigningSettings;
 
 use tendot_store::Edit;

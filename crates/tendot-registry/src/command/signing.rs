@@ -56,7 +56,7 @@ impl SigningSettings {
             return Ok(());
         }
         let signed = self.signer.sign(Handle::from(&**name), values, now_ms / 1_000, &AwsLcProvider);
-        signed.map_err(|error| failed(error.into()))?;
+        signed.map_err(|error| signing_failed(error.into()))?;
         let length: usize = values.iter().map(|value| value.to_bytes().len()).sum();
         if length > limits.max_record_bytes || values.len() > limits.max_values {
             return Err(CommitError::TooLarge { edit: number, length, limit: limits.max_record_bytes });
@@ -65,7 +65,7 @@ impl SigningSettings {
     }
 }
 
-fn failed(error: Box<dyn std::error::Error + Send + Sync>) -> CommitError {
+pub(super) fn signing_failed(error: Box<dyn std::error::Error + Send + Sync>) -> CommitError {
     CommitError::Store(StoreError::Backend { operation: "signing the record", error })
 }
 
@@ -90,6 +90,6 @@ impl Registry {
             }
             Ok(edits)
         });
-        task.await.map_err(|error| failed(error.into()))?
+        task.await.map_err(|error| signing_failed(error.into()))?
     }
 }

@@ -60,7 +60,7 @@ impl WritePlanner<'_> {
             .map(|()| values.iter().map(|value| self.to_stored(value)).collect())
             .map_err(Error::from)
             .and_then(|values| PlannedWrite::put(text.into(), values, None));
-        // ASCII names look like others only with other hyphens: that is worth the lookups only if they are rejected.
+        // ASCII names look only like names with other characters: that is worth the lookups only if they are rejected.
         let confusable = if text.is_ascii() && limits.allow_confusable_names {
             None
         } else {

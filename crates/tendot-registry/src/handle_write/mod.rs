@@ -30,7 +30,7 @@ use crate::command::{CommitPlanner, PlannedCommit};
 use crate::party::Scope;
 use crate::registration::{Registration, is_reserved};
 use crate::rules::Rules;
-use crate::validate::{check_secret_changes, check_value};
+use crate::validate::{check_secret_changes, check_value, prefix_of};
 use crate::{CallContext, Error, InvalidValue, Registry};
 
 /// Write operation of the Handle protocol.
@@ -288,7 +288,7 @@ impl Rules {
     ) -> Result<Edit, Error> {
         let Some(ExistingRegistration { registration, is_stored }) = existing else { return Ok(edit) };
         let Edit::Put { name, values, precondition } = edit else { return Ok(edit) };
-        let prefix = name.split_once('/').map_or(&*name, |(prefix, _)| prefix);
+        let prefix = prefix_of(&name);
         if !is_stored && self.prefix_record(prefix, budget).await?.is_none() {
             return Ok(Edit::Put { name, values, precondition });
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tendot_proto::{Budget, HandleValue};
+use tendot_proto::Budget;
 use tendot_store::{AuxEntry, NameKey, Store, StoredRecord};
 
 use crate::authorization::Principal;
@@ -291,11 +291,6 @@ impl DoiListing<'_> {
     }
 }
 
-/// Latest timestamp of the values, in milliseconds since 1970.
-fn last_timestamp_ms(values: &[HandleValue<'_>]) -> u64 {
-    values.iter().map(|value| u64::from(value.timestamp) * 1_000).max().unwrap_or_default()
-}
-
 /// List item before the visibility check.
 struct DoiCandidate {
     item: DoiListItem,
@@ -316,8 +311,7 @@ impl DoiCandidate {
             state: DoiStatus::new(entry.status, registration.state),
             url: url.map(|url| String::from_utf8_lossy(&url.data).into_owned()),
             registrant: owner.into(),
-            // An import changes the values, but not the registration.
-            updated_ms: registration.updated_ms.max(last_timestamp_ms(&entry.values)),
+            updated_ms: registration.last_update_ms(&entry.values),
         };
         Ok(Some(Self { item, is_reserved: registration.state == RegistrationState::Reserved }))
     }

@@ -15,6 +15,7 @@ use crate::party::{Agency, MetadataPolicy, Registrant, decode};
 use crate::prefix::{ConfusablePolicy, GROUP_INDEX, NameRules, Prefix};
 use crate::registration::Registration;
 use crate::rules::RecordReader;
+use crate::validate::prefix_of;
 use crate::{Error, RegistryError, UrlFault, codes, cost, url_host};
 
 /// Allocated prefix with its record, holder, agency and compiled pattern.
@@ -76,7 +77,7 @@ impl PrefixAllocation {
     /// Checks a handle that a value leads to. Under the same prefix, its values are checked, too; the common locations of the
     /// agency apply to all names.
     fn check_target_handle(&self, handle: &str, what: &str, pointer: &str) -> Result<(), RegistryError> {
-        let prefix = handle.split_once('/').map_or(handle, |(prefix, _)| prefix);
+        let prefix = prefix_of(handle);
         let is_common = self.agency.locations.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(handle));
         if prefix.eq_ignore_ascii_case(&self.prefix.prefix) || is_common {
             return Ok(());

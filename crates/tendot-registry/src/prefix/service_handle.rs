@@ -9,6 +9,7 @@ use tendot_store::{Edit, Precondition, RecordStatus};
 use crate::handle_write::set_timestamps;
 use crate::prefix::free_index;
 use crate::rules::SiteReader;
+use crate::validate::prefix_of;
 use crate::{CallContext, Error, HandleWrite, Registry, RegistryError, Resolution, ResolveQuery};
 
 /// Index of the site in the record of the service handle.
@@ -71,7 +72,7 @@ impl SiteReader {
         let precondition = existing
             .as_ref()
             .map_or(Precondition::Absent, |record| Precondition::AtRevision(record.revision));
-        let prefix = service.name.split_once('/').map_or(&*service.name, |(prefix, _)| prefix).into();
+        let prefix = prefix_of(&service.name).into();
         Ok(vec![Edit::Home { prefix }, Edit::Put { name: service.name.clone(), values, precondition }])
     }
 }

@@ -7,7 +7,7 @@ use tendot_store::{RecordStatus, StoredRecord};
 use crate::prefix::{PrefixAllocation, is_numeric_prefix};
 use crate::registration::Registration;
 use crate::rules::SiteReader;
-use crate::validate::{check_handle_name, has_mixed_scripts};
+use crate::validate::{check_handle_name, has_mixed_scripts, prefix_of};
 use crate::{RegistryError, RegistrySettings, WriteWarning, codes};
 
 /// Maximum length of an invalid name for which a correction is suggested, in bytes.
@@ -15,7 +15,7 @@ const MAX_HINT_LEN: usize = 4_096;
 
 /// Parses a bare DOI. Under a directory code other than `10`, the registrant code may be missing.
 pub(super) fn parse_doi<'n>(name: &'n str, settings: &RegistrySettings) -> Result<&'n Doi, RegistryError> {
-    let prefix = name.split_once('/').map_or(name, |(prefix, _)| prefix);
+    let prefix = prefix_of(name);
     let has_other_code =
         !prefix.starts_with("10.") && is_numeric_prefix(prefix) && settings.is_doi_prefix(prefix);
     let rules = if has_other_code { SyntaxRules::Minimal2002 } else { SyntaxRules::Current };
@@ -72,7 +72,7 @@ impl SiteReader {
         allocation.check_suffix(parse_doi(name, &self.settings)?)?;
         let mut warnings = Vec::new();
         let is_rejected = allocation.rejects_confusable() || !self.settings.limits.allow_confusable_names;
-        // ASCII names look like others only with other hyphens: that is worth the lookups only if they are rejected.
+        // ASCII names look only like names with other characters: that is worth the lookups only if they are rejected.
         if name.is_ascii() && !is_rejected {
             return Ok(warnings);
         }

@@ -14,6 +14,7 @@ use crate::party::Registrant;
 use crate::prefix::Prefix;
 use crate::resolve::is_readable;
 use crate::rules::RecordReader;
+use crate::validate::prefix_of;
 use crate::{CallContext, Error, Registry, RegistryError, WriteWarning, cost, party};
 
 /// Registration of a DOI as stored beside its values: a tag, then JSON.
@@ -214,18 +215,27 @@ impl Registration {
             }
             return party::decode_json(&entry.name, json);
         }
-        // A timestamp of 0 is unknown.
-        let timestamps = entry.values.iter().map(|value| value.timestamp).filter(|timestamp| *timestamp > 0);
-        let dates = || timestamps.clone().map(|timestamp| u64::from(timestamp) * 1_000);
         Ok(Self {
             state: RegistrationState::Registered,
             owner: None,
-            created_ms: dates().min().unwrap_or_default(),
-            updated_ms: dates().max().unwrap_or_default(),
+            created_ms: value_times_ms(&entry.values).min().unwrap_or_default(),
+            updated_ms: value_times_ms(&entry.values).max().unwrap_or_default(),
             issue: None,
             metadata: None,
         })
     }
+
+    /// Time of the last update as far as the record tells: an import changes the values, but not the registration. The change
+    /// log also knows imports without timestamps; a list cannot read it for each name.
+    pub(crate) fn last_update_ms(&self, values: &[HandleValue<'_>]) -> u64 {
+        self.updated_ms.max(value_times_ms(values).max().unwrap_or_default())
+    }
+}
+
+/// Known timestamps of values, in milliseconds since 1970.
+fn value_times_ms(values: &[HandleValue<'_>]) -> impl Iterator<Item = u64> {
+    // A timestamp of 0 is unknown.
+    values.iter().map(|value| u64::from(value.timestamp) * 1_000).filter(|time_ms| *time_ms > 0)
 }
 
 impl Registry {
@@ -244,13 +254,13 @@ impl Registry {
             return Err(not_found());
         }
         let registration = rules.with_creation_time(registration, &entry.name, budget).await?;
-        // An import changes the record, but not the registration.
         let changed_ms = rules.last_change_time(&entry.name, budget).await?;
+        let updated_ms = registration.last_update_ms(&entry.values).max(changed_ms.unwrap_or_default());
         let mut registered = visible_record(entry, registration, &owner, &principal);
         if registered.state == DoiStatus::Retired {
             registered.retired_ms = changed_ms;
         } else {
-            registered.updated_ms = registered.updated_ms.max(changed_ms.unwrap_or_default());
+            registered.updated_ms = updated_ms;
         }
         Ok(registered)
     }
@@ -309,7 +319,7 @@ pub(super) fn visible_record(
     principal: &Principal,
 ) -> DoiRecord {
     let StoredRecord { name, revision, status, mut values, .. } = entry;
-    let prefix = name.split_once('/').map_or(&*name, |(prefix, _)| prefix);
+    let prefix = prefix_of(&name);
     let can_read = principal.can_read_under(prefix, owner);
     values.retain(|value| is_readable(value, can_read));
     DoiRecord {

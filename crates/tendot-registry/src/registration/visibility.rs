@@ -8,6 +8,7 @@ use tendot_store::{HistoryOrder, NameKey, PriorState, Store, StoredRecord};
 use crate::authorization::Principal;
 use crate::registration::is_reserved;
 use crate::rules::Authorizer;
+use crate::validate::prefix_of;
 use crate::{Caller, Error};
 
 /// Visibility filter for reserved names; caches the principal and allocated prefixes.
@@ -79,7 +80,7 @@ impl Authorizer {
             }
         };
         let owner = self.owner_of_name(Handle::from(name), budget).await?;
-        let prefix = name.split_once('/').map_or(name, |(prefix, _)| prefix);
+        let prefix = prefix_of(name);
         let is_operator = principal.is_operator() && principal.check_prefix(prefix).is_ok();
         Ok(is_operator || owner.is_some_and(|owner| principal.can_read_under(prefix, &owner)))
     }

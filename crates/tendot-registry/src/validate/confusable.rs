@@ -11,7 +11,8 @@ use crate::rules::RecordReader;
 use crate::{Error, cost};
 
 impl RecordReader {
-    /// Finds an existing name that looks like a new one, see [`lookalike_variants`].
+    /// Finds an existing name that looks like a new one. The likeliest ones, see [`lookalike_variants`], are in the read set, so
+    /// that of two of them only one is created at the same time.
     pub(crate) async fn find_confusable(
         &self,
         name: &str,
@@ -20,6 +21,11 @@ impl RecordReader {
         budget.charge(cost::bytes(name.len()))?;
         for form in lookalike_variants(name) {
             if let Some(entry) = self.get_record(&form, budget).await? {
+                return Ok(Some(entry.name));
+            }
+        }
+        for found in self.lookalike_names(name, budget).await? {
+            if let Some(entry) = self.get_record(&found, budget).await? {
                 return Ok(Some(entry.name));
             }
         }

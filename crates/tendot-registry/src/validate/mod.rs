@@ -1,11 +1,13 @@
 //! Input checks without authorization.
 //!
-//! - `name`: handle names and text fields; `confusable`: look-alikes and mixed scripts;
+//! - `name`: handle names and text fields; `confusable`: look-alikes and mixed scripts, which
+//!   `lookalike_search` finds in the store;
 //! - `value`: handle values; `url`: `URL` values, with `hostname`; `json_keys`: duplicate JSON keys.
 
 mod confusable;
 mod hostname;
 mod json_keys;
+mod lookalike_search;
 mod name;
 mod url;
 mod value;
@@ -13,9 +15,10 @@ mod value;
 pub(crate) use confusable::{has_mixed_scripts, lookalike_variants};
 pub use confusable::{is_same_text, look_alike, uri_form};
 pub(crate) use json_keys::UniqueKeys;
+pub(crate) use lookalike_search::LookalikePattern;
 pub use name::is_invisible;
 pub use name::looks_percent_encoded;
-pub(crate) use name::{check_doi_syntax, check_handle_name, check_text};
+pub(crate) use name::{check_doi_syntax, check_handle_name, check_text, prefix_of};
 pub use url::{UrlFault, is_blocked_scheme, url_host};
 pub use value::{InvalidValue, ValueFault, key_warning};
 pub(crate) use value::{

@@ -5,6 +5,11 @@ use tendot_proto::Handle;
 
 use crate::{Error, RecordLimits, RegistryError, RegistrySettings, codes};
 
+/// Prefix of a handle: the part before its first slash; a name without one is a prefix.
+pub(crate) fn prefix_of(name: &str) -> &str {
+    name.split_once('/').map_or(name, |(prefix, _)| prefix)
+}
+
 /// Checks a new handle name and returns it as text.
 pub(crate) fn check_handle_name<'a>(name: Handle<'a>, limits: &RecordLimits) -> Result<&'a str, Error> {
     name.validate_for_create_up_to(limits.max_name_bytes)?;
@@ -21,7 +26,7 @@ pub(crate) fn check_handle_name<'a>(name: Handle<'a>, limits: &RecordLimits) -> 
 /// Checks the name of a new record under a DOI prefix: graphic characters and a suffix (Z39.84, sections 4.1 and 4.3). Other
 /// handles have no such grammar.
 pub(crate) fn check_doi_syntax(name: &str, settings: &RegistrySettings) -> Result<(), Error> {
-    let prefix = name.split_once('/').map_or(name, |(prefix, _)| prefix);
+    let prefix = prefix_of(name);
     if !settings.is_doi_prefix(prefix) {
         return Ok(());
     }

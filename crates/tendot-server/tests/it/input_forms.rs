@@ -284,6 +284,28 @@ fn statement_022_look_alikes_are_refused_or_told_apart(client: &ApiClient) {
     for refused in &statuses[1..] {
         assert_eq!(refused["error"]["code"], "confusable", "{refused}");
     }
+    // Two different dashes in one name; a Latin name after a Cyrillic one, and the reverse.
+    let cyrillic = "\u{441}\u{43e}\u{440}\u{435}";
+    for (first, second) in [
+        ("e-f-g", "e\u{2013}f\u{2212}g"),
+        ("h\u{2013}i\u{2212}j", "h-i-j"),
+        ("k\u{2013}l\u{2212}m", "k\u{2212}l\u{2013}m"),
+        (cyrillic, "cope"),
+        ("scope", &format!("\u{455}{cyrillic}")),
+    ] {
+        let [first, second] = [first, second].map(|suffix| format!("10.70000/{suffix}"));
+        assert_eq!(register(&first).status, 201, "{first}");
+        let refused = register(&second);
+        let problem = refused.json();
+        let found = (refused.status, &problem["code"], &problem["existing"]);
+        assert_eq!(found, (409, &json!("confusable"), &json!(first)), "{problem}");
+    }
+    let line = |name: &str| format!("{{\"name\":\"10.70000/{name}\",\"url\":\"https://example.org/\"}}\n");
+    let lines = line(&format!("{cyrillic}-2")) + &line("cope-2");
+    let response = client.send("POST", "/api/v1/dois/batch", TOKEN, &headers, lines.as_bytes());
+    let text = response.text();
+    let last: Json = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!(last["error"]["code"], "confusable", "{text}");
     // A suggestion that looks like the requested name.
     let path = "/10.70000/a%E2%80%93d";
     let problem =
@@ -322,6 +344,11 @@ fn unencoded_targets_are_redirected(client: &ApiClient) {
         assert_eq!((resolved.status, resolved.header("location")), (302, Some(&*expected)), "{encoded}");
         let head = server.request("HEAD", &target, "");
         assert_eq!((head.status, head.body.len()), (301, 0), "{target}");
+        // A client may repeat a POST as a GET after 301, but not after 308.
+        for method in ["POST", "PUT", "DELETE"] {
+            let found = server.request(method, &target, "");
+            assert_eq!((found.status, found.header("location")), (308, Some(encoded)), "{method} {target}");
+        }
     }
     let found = server.get("/10.1000/q\"\\^{|}[]");
     assert_eq!((found.status, found.header("location")), (302, Some("https://example.org/odd")));

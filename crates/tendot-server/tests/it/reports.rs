@@ -501,7 +501,7 @@ fn failures_expire(store: StoreKind) {
     fixtures.flush();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
     let purge = |retention: u32, at: u64| {
-        let maintenance = Maintenance { retention_days: retention, ..fixtures.maintenance };
+        let maintenance = Maintenance { retention_days: retention, ..fixtures.maintenance.clone() };
         block_on(maintenance.purge_failed_resolutions(&fixtures.server.registry, at)).unwrap();
         fixtures.report("failed-resolutions").len()
     };

@@ -734,9 +734,11 @@ fn incomplete_locations_are_not_cached() {
     let locations =
         "<locations include='10.9999/PLACES'><location href='https://example.org/own'/></locations>";
     let complete = "<locations><location href='https://example.org/own'/></locations>";
+    let dangling = "<locations include='10.5555/NONE'><location href='https://example.org/own'/></locations>";
     let edits = vec![
         put_edit("10.5555/INCLUDES", vec![HandleValue::new(1, "10320/loc", locations)]),
         put_edit("10.5555/COMPLETE", vec![HandleValue::new(1, "10320/loc", complete)]),
+        put_edit("10.5555/DANGLING", vec![HandleValue::new(1, "10320/loc", dangling)]),
         home_edit("10.5555"),
     ];
     let upstream = HttpUpstream::new(&format!("http://{closed}")).unwrap();
@@ -754,6 +756,24 @@ fn incomplete_locations_are_not_cached() {
         let control = response.header("cache-control").unwrap();
         assert_eq!(control.contains("max-age"), is_cached, "{target}: {control}");
         assert_eq!(control.contains("no-cache"), !is_cached, "{target}: {control}");
+    }
+    // The trace says what is missing, and whether that may change.
+    for (name, expected) in [
+        ("INCLUDES", Some(("cannot fetch `10.9999/PLACES`: ", "not cached"))),
+        ("DANGLING", Some(("no locations in `10.5555/NONE`: ", "correct the record"))),
+        ("COMPLETE", None),
+    ] {
+        let trace = server.get(&format!("/10.5555/{name}?explain=json")).json();
+        assert_eq!(trace["outcome"], "resolves", "{trace}");
+        let failed = trace["steps"].as_array().unwrap().iter().find(|step| step["ok"] == false);
+        let text = |member: &str| failed.map(|step| step[member].as_str().unwrap().to_owned());
+        match (expected, text("message"), text("hint")) {
+            (None, None, None) => {}
+            (Some((message, hint)), Some(found), Some(action)) => {
+                assert!(found.starts_with(message) && action.contains(hint), "{trace}");
+            }
+            _ => panic!("{trace}"),
+        }
     }
 }
 

@@ -12,10 +12,26 @@ pub enum OpenError {
     #[error(transparent)]
     Locked(#[from] LockError),
     /// The directory has no store.
-    #[error("no store in {}", directory.display())]
+    #[error("no store in {}{}", directory.display(), if *is_missing { ": no such directory" } else { "" })]
     NotFound {
         /// Directory.
         directory: PathBuf,
+        /// Whether the directory does not exist.
+        is_missing: bool,
+    },
+    /// The path is not that of a directory.
+    #[error("not a directory: {}", path.display())]
+    NotADirectory {
+        /// Path.
+        path: PathBuf,
+    },
+    /// The directory belongs to another program.
+    #[error("{} belongs to {program}", directory.display())]
+    OtherProgram {
+        /// Directory.
+        directory: PathBuf,
+        /// Name of the program.
+        program: &'static str,
     },
     /// `data.mdb` is not a store of this program.
     #[error("`data.mdb` in {} is not a tendot store", directory.display())]
@@ -63,6 +79,24 @@ pub enum OpenError {
         /// Underlying error.
         error: StoreError,
     },
+}
+
+/// Files by which the directories of other programs are recognized.
+const OTHER_PROGRAMS: [(&str, &str); 3] =
+    [("PG_VERSION", "PostgreSQL"), ("config.dct", "a Handle.Net server"), ("ibdata1", "MySQL")];
+
+/// Checks that a path can be the directory of a store: it is not a file, and no other program has its files there.
+pub(crate) fn check_directory(directory: &Path) -> Result<(), OpenError> {
+    if std::fs::metadata(directory).is_ok_and(|metadata| !metadata.is_dir()) {
+        return Err(OpenError::NotADirectory { path: directory.into() });
+    }
+    let exists = |file: &str| directory.join(file).exists();
+    match OTHER_PROGRAMS.iter().find(|(file, _)| exists(file)) {
+        Some((_, program)) if !exists("data.mdb") => {
+            Err(OpenError::OtherProgram { directory: directory.into(), program })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Wraps an I/O or LMDB error of opening the store in a directory.

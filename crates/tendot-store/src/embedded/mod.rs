@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use error::OpenError;
-use error::{io_error, store_error};
+use error::{check_directory, io_error, store_error};
 pub use import::EmbeddedImporter;
 use lmdb::environment;
 use lmdb::{Lmdb, backend_error};
@@ -92,12 +92,13 @@ impl EmbeddedStore {
 
     /// Opens the store in a directory read-only, also while another process writes.
     pub fn open_read_only(directory: &Path) -> Result<Self, OpenError> {
+        check_directory(directory)?;
         if !directory.join("data.mdb").try_exists().map_err(io_error(directory))? {
-            return Err(OpenError::NotFound { directory: directory.into() });
+            return Err(OpenError::NotFound { directory: directory.into(), is_missing: !directory.exists() });
         }
         let env = environment::open_environment(directory, true)?;
         let databases = Lmdb::open_databases(&env, directory)?;
-        let databases = databases.ok_or_else(|| OpenError::NotFound { directory: directory.into() })?;
+        let databases = databases.ok_or_else(|| OpenError::NotAStore { directory: directory.into() })?;
         let lmdb = Arc::new(Lmdb::new(env, databases));
         lmdb.check_format(directory)?;
         lmdb.check_migration_complete(directory)?;

@@ -5,6 +5,7 @@ use std::io::{self, Seek as _};
 use std::path::{Path, PathBuf};
 
 use super::backup::BackupFile;
+use super::error::check_directory;
 use super::{Lmdb, OpenError};
 use crate::directory_lock::{DataFileLock, DirectoryLock};
 use crate::{LockError, durable_dir, fail_point};
@@ -30,6 +31,7 @@ pub fn restore(file: &mut File, directory: &Path, replace: bool) -> Result<Optio
     let io_error = |error| RestoreError::Io { path: directory.into(), error };
     file.rewind().map_err(RestoreError::Read)?;
     let backup = BackupFile::open(file)?;
+    check_directory(directory)?;
     durable_dir::create_dir(directory).map_err(io_error)?;
     let _lock = DirectoryLock::acquire(directory)?;
     let _data_file_lock = DataFileLock::acquire(directory)?;

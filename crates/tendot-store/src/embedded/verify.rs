@@ -16,7 +16,7 @@ use super::read::{AUX_ITEM, HOMED_ITEM, RECORD_ITEM, entries_from};
 use super::{EmbeddedStore, Lmdb, backend_error, history, import, migration, registration};
 use crate::model::name_key;
 use crate::verify::{LogVerifier, find_inconsistency};
-use crate::{EditKind, NameKey, RecordStatus, StoreError, StoredRecord, VerifyReport};
+use crate::{EditKind, NameKey, StoreError, StoredRecord, VerifyReport};
 
 /// Entries read per transaction, so that old pages can be reused soon.
 const ENTRIES_PER_TRANSACTION: usize = 10_000;
@@ -206,6 +206,8 @@ impl Verifier<'_> {
 
     fn check_records(&mut self) -> Result<(), StoreError> {
         self.walk_database(RECORD, self.lmdb.databases.records, |this, txn, key, value| {
+            // Its first change; `check_history` adds the others.
+            this.report.history_entries += 1;
             let has_hash = this.check_name_hash(txn, RECORD.0, key, NameHasher::name);
             let Some(record) = this.report.check(this.lmdb.decode_record(txn, key, value)) else {
                 // Otherwise the key is damaged, too.
@@ -224,10 +226,7 @@ impl Verifier<'_> {
                 let (key, revision) = (key.escape_ascii(), record.revision);
                 this.report.add_error(format!("record `{key}`: revision {revision} is in the future"));
             }
-            match record.status {
-                RecordStatus::Live => this.report.records += 1,
-                RecordStatus::Tombstone => this.report.tombstones += 1,
-            }
+            this.report.count_record(&record);
             (this.inspect)(&record);
         })
     }
@@ -317,11 +316,21 @@ impl Verifier<'_> {
     }
 
     fn check_history(&mut self) -> Result<(), StoreError> {
+        let mut last_name = Vec::new();
         self.walk_database(HISTORY, self.lmdb.databases.history, |this, txn, key, value| {
+            let replaced = this.report.check(checksum::verify_and_strip(key, value, HISTORY.0));
             this.report.history_entries += 1;
-            let Some(replaced) = this.report.check(checksum::verify_and_strip(key, value, HISTORY.0)) else {
-                return;
-            };
+            if let Some((name, _)) = history::split_key(key)
+                && name != last_name
+            {
+                last_name = name.to_vec();
+                // A creation usually has no entry, see `history.rs`: the first entry then replaces a record.
+                let is_created = replaced.is_some_and(|replaced| !replaced.is_empty());
+                let is_counted = matches!(this.lmdb.databases.records.get(txn, name), Ok(Some(_)));
+                let counted = this.report.history_entries + u64::from(is_created) - u64::from(is_counted);
+                this.report.history_entries = counted;
+            }
+            let Some(replaced) = replaced else { return };
             let result = this.lmdb.check_history_entry(txn, key, replaced);
             if let Some(Some(fault)) = this.report.check(result) {
                 this.report.add_error(format!("{} `{}`: {fault}", HISTORY.0, key.escape_ascii()));
@@ -371,7 +380,6 @@ impl Verifier<'_> {
 
     fn check_registrations(&mut self) -> Result<(), StoreError> {
         self.walk_database(REGISTRATION, self.lmdb.databases.registrations, |this, txn, key, value| {
-            this.report.registrations += 1;
             this.report.check(checksum::verify_and_strip(key, value, REGISTRATION.0));
             let log_entry = key.try_into().map(|key| this.lmdb.log_entry(txn, u64::from_be_bytes(key)));
             let log_entry = log_entry.map_or(Some(None), |log_entry| this.report.check(log_entry));

@@ -7,8 +7,7 @@ use super::{PostgresStore, row};
 use crate::model::name_key::storage_key;
 use crate::verify::{LogVerifier, find_inconsistency};
 use crate::{
-    AuxEntry, EditKind, HistoryEntry, LogEntry, NameKey, PriorState, RecordStatus, StoreError, StoredRecord,
-    VerifyReport,
+    AuxEntry, EditKind, HistoryEntry, LogEntry, NameKey, PriorState, StoreError, StoredRecord, VerifyReport,
 };
 
 /// Rows per page; each may have some megabytes.
@@ -125,11 +124,7 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
                     if row::column(found, 7)? {
                         report.add_error(error("outside the key range of its import"));
                     }
-                    match record.status {
-                        RecordStatus::Live => report.records += 1,
-                        RecordStatus::Tombstone => report.tombstones += 1,
-                    }
-                    report.registrations += u64::from(!record.registration.is_empty());
+                    report.count_record(&record);
                     inspect(&record);
                 }
                 Ok(None) => report.add_error(error("name is missing")),

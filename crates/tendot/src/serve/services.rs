@@ -84,6 +84,14 @@ impl<'a> Services<'a> {
         if let Some(token) = operator_token {
             http = http.operator_token(token);
         }
+        if registry.settings().signing.is_some() {
+            let expiry = Arc::clone(&maintenance.signature_expiry);
+            http = http.external_gauge(
+                "tendot_signatures_earliest_expiry_timestamp_seconds",
+                "Earliest expiry of the signatures of records (Unix time).",
+                move || expiry.get().map(|expiry| expiry as f64),
+            );
+        }
         let native = sockets.zip(site).map(|((address, sockets), site)| {
             addresses.push(format!("hdl://{address}/"));
             (sockets, Arc::new(build_native_server(settings, &registry, &counter, site)))

@@ -150,7 +150,10 @@ const MIGRATION_PROGRESS: &str = "{bar:40} {human_pos}/{human_len} copied and co
 const MIGRATION_PROGRESS_UNBOUNDED: &str = "{human_pos} copied and compared  {per_sec}";
 
 /// Hint if a directory has no store.
-const MISSING_DIRECTORY_HINT: &str = "expected `embedded:DIR`";
+const MISSING_DIRECTORY_HINT: &str = "use the directory of a store: `embedded:DIR`";
+
+/// Hint if a target is not the directory of a store.
+const TARGET_DIRECTORY_HINT: &str = "use a new or empty directory: `--to embedded:DIR`";
 
 /// Copies all of a store to another one; prints a notice if it resumes a previous run.
 pub(crate) fn migrate(
@@ -227,14 +230,22 @@ fn is_same_store(from: &StoreLocation, to: &StoreLocation) -> bool {
 
 /// Opens the source read-only; a server may be running.
 fn open_source(directory: &Path, missing_hint: &str) -> Result<EmbeddedStore, CliError> {
-    EmbeddedStore::open_read_only(directory).map_err(|error| match error {
-        OpenError::NotFound { .. } => CliError::new(error.to_string()).with_hint(missing_hint),
-        error => open_error(&error),
-    })
+    EmbeddedStore::open_read_only(directory).map_err(|error| directory_error(&error, missing_hint))
 }
 
 fn open_embedded_target(directory: &Path) -> Result<EmbeddedTarget, CliError> {
-    EmbeddedStore::open_target(directory).map_err(|error| open_error(&error))
+    EmbeddedStore::open_target(directory).map_err(|error| directory_error(&error, TARGET_DIRECTORY_HINT))
+}
+
+/// Error of opening a store, with this hint if the directory is a wrong one.
+fn directory_error(error: &OpenError, hint: &str) -> CliError {
+    match error {
+        OpenError::NotFound { .. }
+        | OpenError::NotADirectory { .. }
+        | OpenError::OtherProgram { .. }
+        | OpenError::NotAStore { .. } => CliError::new(error.to_string()).with_hint(hint),
+        error => open_error(error),
+    }
 }
 
 async fn open_postgres_target(address: &str) -> Result<PostgresTarget, CliError> {

@@ -33,7 +33,15 @@ pub(crate) fn open_error(error: &OpenError) -> CliError {
     let failure = CliError::new(error.to_string());
     match error {
         OpenError::Locked(LockError::Held { .. }) => failure.with_hint(STORE_LOCKED_HINT),
-        OpenError::NotFound { .. } => failure.with_hint("set the data directory with `--data DIR`"),
+        OpenError::NotFound { .. } | OpenError::NotADirectory { .. } => {
+            failure.with_hint("set the data directory with `--data DIR`")
+        }
+        OpenError::OtherProgram { .. } => {
+            failure.with_hint("use a directory of its own: set the data directory with `--data DIR`")
+        }
+        OpenError::NotAStore { .. } => failure.with_hint(
+            "set the data directory with `--data DIR`; if the file is a damaged store, restore a backup with `tendot restore`",
+        ),
         OpenError::IncompleteMigration { .. } => failure.with_hint(UNFINISHED_MIGRATION_HINT),
         OpenError::UnknownFormat { .. } => {
             failure.with_hint("it was written by another version of tendot, or by another program")

@@ -82,6 +82,7 @@ impl KeyWarnings {
 struct VerifyJson {
     records: u64,
     tombstones: u64,
+    values: u64,
     dictionary_entries: u64,
     prefixes: u64,
     log_entries: u64,
@@ -97,6 +98,7 @@ impl VerifyJson {
         Self {
             records: verified.records,
             tombstones: verified.tombstones,
+            values: verified.values,
             dictionary_entries: verified.dictionary_entries,
             prefixes: verified.homed_prefixes,
             log_entries: verified.log_entries,
@@ -262,6 +264,7 @@ fn report_verified(
         eprint_line(format_args!("{} records verified, no damage", records + tombstones));
         return Ok(CommandStatus::Success);
     }
-    eprint_line(format_args!("{} records verified, {damaged} damaged", records + tombstones));
+    let faults = if *damaged == 1 { "1 fault" } else { &format!("{damaged} faults") };
+    eprint_line(format_args!("{} records verified, {faults} found", records + tombstones));
     Ok(CommandStatus::Negative)
 }

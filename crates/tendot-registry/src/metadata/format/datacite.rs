@@ -1,7 +1,7 @@
 //! Metadata as DataCite JSON, schema 4.5.
 //!
 //! Responses of DataCite have members that its schema for deposits does not: `id`, `agency`, and the types of other formats in
-//! `types`, from which Zotero takes the item type.
+//! `types`, from which Zotero takes the item type. They have all lists, also empty ones; Zotero relies on it.
 
 use super::citation::{AUTHOR_ROLES, Citation, CitationAgent, CitationContainer, ISBN, ISSN};
 use crate::metadata::codec::node::MetadataNode;
@@ -16,6 +16,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
     let unavailable =
         || MetadataNode::Array(vec![MetadataNode::object([("name", Some(MetadataNode::text(UNAVAILABLE)))])]);
     let creators = MetadataNode::list(citation.authors().map(|agent| party(agent, None)));
+    let list = |found: Option<MetadataNode<'_>>| found.or_else(|| Some(MetadataNode::Array(Vec::new())));
     let contributors = citation.agents.iter().filter(|agent| !has_own_field(agent.role));
     let year = citation.date.and_then(|(_, parts)| u16::try_from(parts.year).ok());
     // The schema requires a year: without a date, that of the registration.
@@ -35,17 +36,22 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
             Some(MetadataNode::object([("name", text(citation.publisher().or(Some(UNAVAILABLE))))])),
         ),
         ("publicationYear", Some(MetadataNode::text(year))),
-        ("dates", citation.date.map(|(date, _)| dates(date))),
+        ("dates", list(citation.date.map(|(date, _)| dates(date)))),
         (
             "contributors",
-            MetadataNode::list(contributors.map(|agent| party(agent, Some(contributor(agent.role))))),
+            list(MetadataNode::list(contributors.map(|agent| party(agent, Some(contributor(agent.role)))))),
         ),
         ("fundingReferences", MetadataNode::list(citation.agents_with_role(&["FundingBody"]).map(funder))),
         ("container", container(citation)),
         ("language", text(citation.language)),
         ("alternateIdentifiers", MetadataNode::list(citation.identifiers.iter().map(identifier))),
-        ("relatedIdentifiers", MetadataNode::list(citation.links.iter().flat_map(related))),
+        ("relatedIdentifiers", list(MetadataNode::list(citation.links.iter().flat_map(related)))),
         ("relatedItems", container_item(citation).map(|item| MetadataNode::Array(vec![item]))),
+        ("subjects", list(None)),
+        ("descriptions", list(None)),
+        ("rightsList", list(None)),
+        ("formats", list(None)),
+        ("sizes", list(None)),
         ("agency", text(Some(citation.fields.agency))),
         ("schemaVersion", Some(MetadataNode::text("http://datacite.org/schema/kernel-4"))),
     ])

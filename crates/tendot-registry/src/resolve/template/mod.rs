@@ -16,7 +16,7 @@ use tendot_proto::{Budget, Handle, HandleValue, ValueReference};
 
 use crate::Error;
 use crate::rules::SiteReader;
-use crate::validate::check_targets;
+use crate::validate::{check_targets, prefix_of};
 
 /// Maximum number of references (`ref`) followed to a template.
 const MAX_TEMPLATE_REFERENCES: usize = 10;
@@ -70,7 +70,7 @@ impl SiteReader {
         values: &mut Vec<HandleValue<'static>>,
         budget: &mut Budget,
     ) -> Result<(), Error> {
-        let prefix = name.split_once('/').map_or(name, |(prefix, _)| prefix);
+        let prefix = prefix_of(name);
         let Some(allocation) = self.load_allocation(prefix, budget).await? else { return Ok(()) };
         values.retain(|value| {
             check_targets(value).is_ok() && allocation.check_value_hosts(value, "/values").is_ok()

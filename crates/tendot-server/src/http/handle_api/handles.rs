@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use http::StatusCode;
+use tendot_names::strip_handle_form;
 use tendot_proto::record::values_from_json;
 use tendot_proto::{Budget, Handle, HandleValue, ResponseCode};
 use tendot_registry::{CallContext, Caller, Error, HandleWrite, ResolveQuery};
@@ -61,8 +62,8 @@ fn parse_handle_and_query<'a>(
 ) -> Result<(Cow<'a, str>, QueryParams<'a>), RequestSyntaxError> {
     let (text, parameters) = name_path::parse_name_and_query(path, request)?;
     let name = match text {
-        Cow::Borrowed(text) => name_path::strip_form(text),
-        Cow::Owned(text) => Cow::Owned(name_path::strip_form(&text).into_owned()),
+        Cow::Borrowed(text) => strip_handle_form(text),
+        Cow::Owned(text) => Cow::Owned(strip_handle_form(&text).into_owned()),
     };
     Ok((name, parameters))
 }
@@ -211,7 +212,7 @@ impl HttpServer {
             None | Some(serde_json::Value::Null) => {}
             Some(_) if parameters.is_set("mintNewSuffix") => {}
             Some(serde_json::Value::String(other))
-                if name_path::strip_form(other).eq_ignore_ascii_case(&name) => {}
+                if strip_handle_form(other).eq_ignore_ascii_case(&name) => {}
             Some(_) => return protocol_error("handle in the body differs from the path"),
         }
         let values = match values_from_json(&json) {

@@ -8,6 +8,7 @@ use tendot_store::{EditKind, HistoryOrder};
 
 use crate::clock::format_millis;
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
+use crate::http::pages::party_names::PartyNames;
 use crate::http::pages::values::{ValueRow, format_timestamp};
 use crate::http::pages::{ServiceIdentity, render, syntax_error_page};
 use crate::http::request::name_path;
@@ -87,10 +88,10 @@ impl RecordResolver {
         match self.registry.record_history(handle, order, PAGE_SIZE, call).await {
             Ok(history) => {
                 let is_first = before == u64::MAX;
-                render(
-                    StatusCode::OK,
-                    &HistoryPage::new(&self.identity, name.as_str(), &history.items, history.next, is_first),
-                )
+                let names = self.party_names(&history.items, context).await;
+                let (items, next) = (&history.items, history.next);
+                let page = HistoryPage::new(&self.identity, name.as_str(), items, &names, next, is_first);
+                render(StatusCode::OK, &page)
             }
             Err(error) => self.lookup_failed(name, &RecordLookupError::Local(error), head, context).await,
         }
@@ -102,13 +103,14 @@ impl<'a> HistoryPage<'a> {
         site: &'a ServiceIdentity,
         name: &str,
         changes: &[HistoryEvent],
+        names: &PartyNames,
         next: Option<u64>,
         is_first: bool,
     ) -> Self {
         let mut page_budget = PageBudget::new();
         let items: Vec<HistoryRow> = changes
             .iter()
-            .map_while(|event| page_budget.has_room().then(|| HistoryRow::of(event, &mut page_budget)))
+            .map_while(|event| page_budget.has_room().then(|| HistoryRow::of(event, names, &mut page_budget)))
             .collect();
         let is_incomplete = items.len() < changes.len();
         let next_before = if is_incomplete { items.last().map(|last| last.sequence) } else { next };
@@ -126,24 +128,24 @@ impl<'a> HistoryPage<'a> {
 }
 
 impl HistoryRow {
-    fn of(event: &HistoryEvent, page_budget: &mut PageBudget) -> Self {
+    fn of(event: &HistoryEvent, names: &PartyNames, page_budget: &mut PageBudget) -> Self {
         let at = format_millis(event.time_ms);
         let (label, changed_fields, previous) = match &event.kind {
             HistoryEventKind::Changed { kind, before, after } => (
                 change_label(*kind, before, after),
-                changed_fields(before, after, page_budget),
+                changed_fields(before, after, names, page_budget),
                 PreviousRecord::of(before, page_budget),
             ),
             HistoryEventKind::PrefixTransferred { from, to } => {
                 let mut fields = Vec::new();
-                push_changed_field(
-                    &mut fields,
-                    "Registrant",
-                    Some(&from.registrant),
-                    Some(&to.registrant),
-                    page_budget,
-                );
-                push_changed_field(&mut fields, "Agency", Some(&from.agency), Some(&to.agency), page_budget);
+                if from.registrant != to.registrant {
+                    let (from, to) = (names.registrant(&from.registrant), names.registrant(&to.registrant));
+                    fields.push(changed_field("Registrant", Some(from), Some(to), page_budget));
+                }
+                if from.agency != to.agency {
+                    let (from, to) = (names.agency(&from.agency), names.agency(&to.agency));
+                    fields.push(changed_field("Agency", Some(from), Some(to), page_budget));
+                }
                 ("Transferred with its prefix", fields, PreviousRecord::Unchanged)
             }
         };
@@ -152,7 +154,7 @@ impl HistoryRow {
             label,
             changed_fields,
             at: (format_timestamp(&at), at),
-            by: Some(page_budget.line(&event.author.principal)).filter(|by| !by.is_empty()),
+            by: Some(page_budget.line(&names.author(&event.author.principal))).filter(|by| !by.is_empty()),
             previous,
         }
     }
@@ -178,6 +180,7 @@ fn change_label(kind: EditKind, before: &SnapshotState, after: &SnapshotState) -
 fn changed_fields(
     before: &SnapshotState,
     after: &SnapshotState,
+    names: &PartyNames,
     page_budget: &mut PageBudget,
 ) -> Vec<(&'static str, String, String)> {
     let snapshot = |then: &SnapshotState| match then {
@@ -191,13 +194,12 @@ fn changed_fields(
     };
     // A removal removes all fields.
     if after.is_some() {
-        push_changed_field(
-            &mut fields,
-            "Registrant",
-            registrant(&before).as_deref(),
-            registrant(&after).as_deref(),
-            page_budget,
-        );
+        let (old, new) = (registrant(&before), registrant(&after));
+        if old != new {
+            let name = |id: Option<&str>| id.map(|id| names.registrant(id));
+            let (old, new) = (name(old.as_deref()), name(new.as_deref()));
+            fields.push(changed_field("Registrant", old, new, page_budget));
+        }
         let metadata = |snapshot: &Option<RecordSnapshot>| {
             snapshot.as_ref().and_then(|snapshot| Some(snapshot.metadata.as_ref()?.get().to_owned()))
         };
@@ -210,25 +212,23 @@ fn changed_fields(
             if old == new {
                 fields.push(("Metadata", String::new(), "changed".into()));
             } else {
-                push_changed_field(&mut fields, "Title", old.as_deref(), new.as_deref(), page_budget);
+                fields.push(changed_field("Title", old.as_deref(), new.as_deref(), page_budget));
             }
         }
     }
     fields
 }
 
-fn push_changed_field(
-    fields: &mut Vec<(&'static str, String, String)>,
+/// Name, old and new value of a changed field.
+fn changed_field(
     label: &'static str,
     before: Option<&str>,
     after: Option<&str>,
     page_budget: &mut PageBudget,
-) {
-    if before != after {
-        let mut line =
-            |text: Option<&str>| page_budget.line(&truncate_chars(text.unwrap_or_default(), MAX_FIELD_CHARS));
-        fields.push((label, line(before), line(after)));
-    }
+) -> (&'static str, String, String) {
+    let mut line =
+        |text: Option<&str>| page_budget.line(&truncate_chars(text.unwrap_or_default(), MAX_FIELD_CHARS));
+    (label, line(before), line(after))
 }
 
 impl PreviousRecord {

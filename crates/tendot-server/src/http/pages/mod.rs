@@ -7,6 +7,7 @@ mod history;
 mod home;
 mod identity;
 mod page_budget;
+mod party_names;
 mod problem;
 mod record;
 mod registration;

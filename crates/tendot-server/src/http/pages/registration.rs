@@ -9,6 +9,7 @@ use tendot_store::HistoryOrder;
 use crate::clock::format_millis;
 use crate::http::REQUEST_BUDGET;
 use crate::http::pages::page_budget::{PageBudget, truncate_chars};
+use crate::http::pages::party_names::{UNKNOWN_AGENCY, UNKNOWN_REGISTRANT};
 use crate::http::pages::values::format_timestamp;
 use crate::http::request::name_path;
 use crate::http::resolve::metadata::METADATA_FORMATS;
@@ -116,8 +117,8 @@ impl RegistrationCard {
         let mut add = |label, text: Option<String>| {
             rows.extend(text.map(|text| RegistrationRow { label, text, date: None }));
         };
-        // An id tells visitors nothing; it stands only for a name that is missing.
-        let party = |id: &str, name: Option<&String>| name.map_or(id, String::as_str).to_owned();
+        // An id tells visitors nothing.
+        let party = |name: &Option<String>, unknown: &str| name.as_deref().unwrap_or(unknown).to_owned();
         let non_empty = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let (mut title, mut creators) = (None, None);
         if let Some(summary) = &summary {
@@ -135,8 +136,8 @@ impl RegistrationCard {
                 add("Extension", Some(line(&format!("{name}{text} ({namespace})"))));
             }
         }
-        add("Registrant", registration.map(|doi| line(&party(&doi.registrant, details.registrant.as_ref()))));
-        add("Agency", registration.map(|doi| line(&party(&doi.agency, details.agency.as_ref()))));
+        add("Registrant", registration.map(|_| line(&party(&details.registrant, UNKNOWN_REGISTRANT))));
+        add("Agency", registration.map(|_| line(&party(&details.agency, UNKNOWN_AGENCY))));
         let mut add_date = |label, at: Option<u64>| {
             let at = at.filter(|at| *at > 0).map(format_millis);
             rows.extend(at.map(|at| RegistrationRow { label, text: format_timestamp(&at), date: Some(at) }));

@@ -3,26 +3,11 @@
 use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use tendot_names::ShortDoi;
+use tendot_names::{ShortDoi, strip_handle_form};
 
 use crate::http::request::percent::{self, RequestSyntaxError};
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
-
-/// Prefixes of written forms, in lower case, and whether a colon may stand for the slash of the name.
-const NAME_PREFIXES: [(&str, bool); 11] = [
-    ("info:doi/", false),
-    ("info:hdl/", false),
-    ("hdl:", false),
-    ("doi:", false),
-    ("urn:hdl:", true),
-    ("urn:doi:", true),
-    ("urn:eidr:", true),
-    ("https://doi.org/", false),
-    ("http://doi.org/", false),
-    ("https://dx.doi.org/", false),
-    ("http://dx.doi.org/", false),
-];
 
 /// Characters encoded in a name within a path.
 const PATH_ENCODE_SET: &AsciiSet = &CONTROLS
@@ -42,29 +27,9 @@ const PATH_ENCODE_SET: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// Name in a decoded path, without leading slashes.
+/// Name in a decoded path, without leading slashes and the prefix of its written form.
 pub(crate) fn parse(path: &str) -> Cow<'_, str> {
-    strip_form(path.trim_start_matches('/'))
-}
-
-/// Name in decoded text, without the prefix of its written form.
-pub(crate) fn strip_form(path: &str) -> Cow<'_, str> {
-    let stripped = NAME_PREFIXES.iter().find_map(|(prefix, is_urn)| {
-        let (start, rest) = path.split_at_checked(prefix.len())?;
-        start.eq_ignore_ascii_case(prefix).then_some((rest, *is_urn))
-    });
-    match stripped {
-        None => Cow::Borrowed(path),
-        Some((name, false)) => Cow::Borrowed(name.trim_start()),
-        Some((name, true)) => match name.find([':', '/']) {
-            Some(offset) if name.as_bytes().get(offset) == Some(&b':') => {
-                let mut slashed = name.to_owned();
-                slashed.replace_range(offset..=offset, "/");
-                Cow::Owned(slashed)
-            }
-            _ => Cow::Borrowed(name),
-        },
-    }
+    strip_handle_form(path.trim_start_matches('/'))
 }
 
 /// Name to redirect; a word of ASCII letters or digits is a shortDOI, `10/abcde`.

@@ -5,7 +5,7 @@ use tendot_registry::Error;
 
 use crate::http::request::accept;
 use crate::http::resolve::locations::redirect_target::{REDIRECT_SCHEMES, TargetError};
-use crate::http::resolve::lookup::{LookupContext, Provenance, RecordLookupError};
+use crate::http::resolve::lookup::{LookupContext, MissingRecord, Provenance, RecordLookupError};
 use crate::http::resolve::redirect::RedirectOutcome;
 use crate::http::resolve::requested_name::{NameKind, RequestedName};
 use crate::http::resolve::resolver::RecordResolver;
@@ -59,6 +59,19 @@ impl ResolutionTrace {
             Some(status) => {
                 let message = status.describe();
                 self.add_failure("signature", message, "sign the record again, or check its certificates");
+            }
+        }
+    }
+
+    /// Adds the records whose locations were left out; the name resolves without them.
+    fn add_missing(&mut self, missing: &[MissingRecord]) {
+        for MissingRecord { name, reason, is_unknown } in missing {
+            if *is_unknown {
+                let hint = "its locations are left out, and the choice is not cached: retry later";
+                self.add_failure("locations", format!("cannot fetch `{name}`: {reason}"), hint);
+            } else {
+                let hint = "its locations are left out: correct the record that names it";
+                self.add_failure("locations", format!("no locations in `{name}`: {reason}"), hint);
             }
         }
     }
@@ -117,6 +130,7 @@ impl RecordResolver {
             if trace.has_metadata {
                 trace.add_ok("metadata", "available by content negotiation");
             }
+            trace.add_missing(&context.missing);
             trace.explain_target(name, outcome, aliases);
         }
     }

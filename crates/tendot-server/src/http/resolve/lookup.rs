@@ -37,6 +37,8 @@ pub(crate) struct LookupContext<'r> {
     pub(crate) is_certificate_lookup: bool,
     /// Combined provenance of all upstream data; `None` if everything was local.
     pub(crate) provenance: Option<Provenance>,
+    /// Records that would have taken part in the choice of a location.
+    pub(crate) missing: Vec<MissingRecord>,
     /// Time of the request.
     pub(crate) now: SystemTime,
     headers: &'r HeaderMap,
@@ -52,11 +54,36 @@ impl<'r> LookupContext<'r> {
             is_certified: parameters.is_set("cert"),
             is_certificate_lookup: false,
             provenance: None,
+            missing: Vec::new(),
             now: request.now,
             headers: request.headers,
             upstream_queries_left: MAX_UPSTREAM_QUERIES,
             deadline: None,
         }
+    }
+}
+
+/// Record beside the requested one, such as one with included locations, that a request could not use.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct MissingRecord {
+    pub(crate) name: String,
+    pub(crate) reason: String,
+    /// Whether the record may exist: it could not be fetched.
+    pub(crate) is_unknown: bool,
+}
+
+impl MissingRecord {
+    /// Reason why a lookup has no values; `None` if it has, or if the store failed.
+    pub(crate) fn of_lookup(name: &str, found: &Result<FoundRecord, RecordLookupError>) -> Option<Self> {
+        let (reason, is_unknown) = match found {
+            Ok(FoundRecord { is_referral: true, .. }) => ("another service is responsible".into(), false),
+            Ok(_) | Err(RecordLookupError::Local(Error::Store(_))) => return None,
+            Err(RecordLookupError::UpstreamUnavailable(error)) => (error.public_message(), true),
+            Err(RecordLookupError::Local(error) | RecordLookupError::Upstream(error, _)) => {
+                (error.to_string(), matches!(error, Error::BudgetExceeded(_)))
+            }
+        };
+        Some(Self { name: name.to_owned(), reason, is_unknown })
     }
 }
 

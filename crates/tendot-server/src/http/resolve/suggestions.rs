@@ -36,6 +36,11 @@ impl RecordResolver {
                 add(&mut suggestions, name, &registered, reason);
             }
         }
+        if suggestions.len() < MAX_SUGGESTIONS {
+            for alike in self.registry.lookalike_names(name, budget).await.unwrap_or_default() {
+                add(&mut suggestions, name, &alike, "looks alike");
+            }
+        }
         if is_listing_public && suggestions.len() < MAX_SUGGESTIONS {
             for similar in
                 self.registry.similar_names(name, MAX_SUGGESTIONS, budget).await.unwrap_or_default()
@@ -153,7 +158,7 @@ mod tests {
     use crate::http::REQUEST_BUDGET;
     use crate::http::middleware::metrics::HttpMetrics;
 
-    const NAMES: [&str; 8] = [
+    const NAMES: [&str; 10] = [
         "10.5555/DEMO",
         "10.5555/Demo-Copies",
         "10.5555/ONE",
@@ -161,6 +166,8 @@ mod tests {
         "10.5555/x.2010.01",
         "10.5555/a/b",
         "10.5555/slash/",
+        "10.5555/p\u{2013}q\u{2212}r",
+        "10.5555/\u{441}\u{43e}\u{440}\u{435}",
         "10.9999/DEMO",
     ];
 
@@ -187,6 +194,9 @@ mod tests {
         check("10.5555/with-hy", "10.5555/with-hyphen: same beginning");
         check("10.5555/demo-copy", "10.5555/Demo-Copies: same beginning");
         check("10.5555/demo-copias", "10.5555/Demo-Copies: one character differs");
+        check("10.5555/p-q-r", "10.5555/p\u{2013}q\u{2212}r: looks alike");
+        check("10.5555/p\u{2212}q\u{2013}r", "10.5555/p\u{2013}q\u{2212}r: looks alike");
+        check("10.5555/cope", "10.5555/\u{441}\u{43e}\u{440}\u{435}: looks alike");
         check("10.5555/nothing-like-it", "");
         check("10.9998/DEMO", "");
         check("10.5555", "");

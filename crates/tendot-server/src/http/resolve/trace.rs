@@ -215,6 +215,7 @@ impl RecordResolver {
             trace.outcome = TraceOutcome::default();
             trace.upstream = None;
             trace.derived_from = None;
+            context.missing.clear();
             let followed = trace.aliases.len();
             let request = NameRequest { name: &requested, ..request };
             let resolved = self.resolve_redirect(request, context, &mut |event| trace.record(event)).await;

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use http::HeaderValue;
 
 use crate::http::server::listener::HttpLimits;
-use crate::http::server::smuggling_guard::{EncodedTarget, HeadFault};
+use crate::http::server::request_target::{EncodedTarget, RedirectedMethod};
+use crate::http::server::smuggling_guard::HeadFault;
 
 /// Maximum length of hyper's own error responses.
 const MAX_HYPER_ERROR_LEN: usize = 256;
@@ -72,18 +73,22 @@ pub(crate) fn add_body(
 
 /// Redirect to the percent-encoded target, instead of hyper's own 400.
 pub(crate) fn redirect(redirect: &EncodedTarget, id: &HeaderValue) -> Bytes {
-    let EncodedTarget { target, is_head } = redirect;
+    let EncodedTarget { target, method } = redirect;
+    let status = match method {
+        RedirectedMethod::Get | RedirectedMethod::Head => "301 Moved Permanently",
+        RedirectedMethod::Other => "308 Permanent Redirect",
+    };
     let id = id.to_str().unwrap_or_default();
     let body = format!("the request target is not percent-encoded; use {target}\n");
     let head = format!(
-        "HTTP/1.1 301 Moved Permanently\r\nlocation: {target}\r\ncontent-type: text/plain;charset=utf-8\r\n\
+        "HTTP/1.1 {status}\r\nlocation: {target}\r\ncontent-type: text/plain;charset=utf-8\r\n\
          x-content-type-options: nosniff\r\naccess-control-allow-origin: *\r\n\
          access-control-expose-headers: Location, X-Request-Id\r\ncache-control: no-store\r\nx-request-id: {id}\r\n\
          connection: close\r\ndate: {}\r\ncontent-length: {}\r\n\r\n",
         httpdate::fmt_http_date(SystemTime::now()),
         body.len()
     );
-    if *is_head { head.into() } else { (head + &body).into() }
+    if *method == RedirectedMethod::Head { head.into() } else { (head + &body).into() }
 }
 
 #[cfg(test)]

@@ -10,11 +10,36 @@ const MAX_ENCODED_BYTES: usize = 64 << 10;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum TargetFault {
     /// The client should send this target: percent-encoded (RFC 9112, section 3).
-    Encodable {
-        target: String,
-        is_head: bool,
-    },
+    Encodable(EncodedTarget),
     Invalid(Cow<'static, str>),
+}
+
+/// Redirect to the percent-encoded form of a request target.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct EncodedTarget {
+    pub(crate) target: String,
+    pub(crate) method: RedirectedMethod,
+}
+
+/// Method of a request that is redirected.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum RedirectedMethod {
+    Get,
+    /// The response has no body.
+    Head,
+    /// After 301, clients may send `POST` again as `GET` (RFC 9110, section 15.4.2), so that the status is 308.
+    Other,
+}
+
+impl EncodedTarget {
+    fn new(target: String, method: &[u8]) -> Self {
+        let method = match method {
+            b"GET" => RedirectedMethod::Get,
+            b"HEAD" => RedirectedMethod::Head,
+            _ => RedirectedMethod::Other,
+        };
+        Self { target, method }
+    }
 }
 
 /// Checks the target of a request line.
@@ -42,7 +67,7 @@ pub(crate) fn check_request_line(line: &[u8]) -> Result<(), TargetFault> {
     if target.len() > MAX_ENCODED_BYTES {
         return Err(TargetFault::Invalid("request target is not percent-encoded".into()));
     }
-    Err(TargetFault::Encodable { target, is_head: method == b"HEAD" })
+    Err(TargetFault::Encodable(EncodedTarget::new(target, method)))
 }
 
 /// Fault of a request line, of which the end may be missing: hyper rejects some lines before they are complete.
@@ -102,7 +127,7 @@ mod tests {
     fn targets() {
         let check = |line: &str, expected: Result<(), &str>| {
             let found = check_request_line(line.as_bytes()).map_err(|fault| match fault {
-                TargetFault::Encodable { target, .. } => target,
+                TargetFault::Encodable(encoded) => encoded.target,
                 TargetFault::Invalid(reason) => format!("! {reason}"),
             });
             assert_eq!(found.as_ref().copied().map_err(String::as_str), expected, "{line}");

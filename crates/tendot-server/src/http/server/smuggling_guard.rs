@@ -11,7 +11,7 @@ use std::fmt;
 
 use memchr::memchr;
 
-use crate::http::server::request_target::{self, TargetFault};
+use crate::http::server::request_target::{self, EncodedTarget, TargetFault};
 
 /// End of a rejected head: completes it, so that the parser does not wait for the rest, and makes it invalid.
 pub(crate) const INVALID_HEAD_END: &[u8] = b"\0\r\n\r\n";
@@ -62,14 +62,6 @@ pub(crate) struct HeadValidator {
     content_length_count: u8,
     content_length: u64,
     is_chunked: bool,
-}
-
-/// Redirect to the percent-encoded form of a request target.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct EncodedTarget {
-    pub(crate) target: String,
-    /// Whether the response has no body.
-    pub(crate) is_head: bool,
 }
 
 /// Parser state: before, in or after a head.
@@ -198,8 +190,8 @@ impl HeadValidator {
         };
         match request_target::check_request_line(line) {
             Ok(()) => Ok(()),
-            Err(TargetFault::Encodable { target, is_head }) => {
-                self.redirect = Some(EncodedTarget { target, is_head });
+            Err(TargetFault::Encodable(encoded)) => {
+                self.redirect = Some(encoded);
                 Err("request target is not percent-encoded".into())
             }
             Err(TargetFault::Invalid(reason)) => Err(reason),
@@ -279,6 +271,7 @@ fn header_value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::server::request_target::RedirectedMethod;
 
     #[test]
     fn invalidates_ambiguous_heads() {
@@ -361,21 +354,23 @@ mod tests {
 
     #[test]
     fn redirects_to_encoded_targets() {
-        let check = |sent: &str, expected: Option<(&str, bool)>| {
+        let check = |sent: &str, expected: Option<(&str, RedirectedMethod)>| {
             for size in [sent.len(), 1, 7] {
                 let mut validator = HeadValidator::new();
                 let _ = sent.as_bytes().chunks(size).try_for_each(|bytes| match validator.inspect(bytes) {
                     Some(_) => Err(()),
                     None => Ok(()),
                 });
-                let found = validator.redirect().map(|redirect| (&*redirect.target, redirect.is_head));
+                let found = validator.redirect().map(|redirect| (&*redirect.target, redirect.method));
                 assert_eq!(found, expected, "{sent:?} by {size}");
             }
         };
-        check("GET /a<b HTTP/1.1\r\nHost: a\r\n\r\n", Some(("/a%3Cb", false)));
-        check("\r\nHEAD /a#b HTTP/1.1\r\nHost: a\r\n\r\n", Some(("/a%23b", true)));
+        check("GET /a<b HTTP/1.1\r\nHost: a\r\n\r\n", Some(("/a%3Cb", RedirectedMethod::Get)));
+        check("\r\nHEAD /a#b HTTP/1.1\r\nHost: a\r\n\r\n", Some(("/a%23b", RedirectedMethod::Head)));
         check("GET /a HTTP/1.1\r\nX: <\r\n\r\n", None);
-        check("PUT /a HTTP/1.1\r\nContent-Length: 1\r\n\r\n<GET /` HTTP/1.1\r\n\r\n", Some(("/%60", false)));
+        check("POST /a` HTTP/1.1\r\n\r\n", Some(("/a%60", RedirectedMethod::Other)));
+        let pipelined = "PUT /a HTTP/1.1\r\nContent-Length: 1\r\n\r\n<GET /` HTTP/1.1\r\n\r\n";
+        check(pipelined, Some(("/%60", RedirectedMethod::Get)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, WithTls};
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, MdbError, WithTls};
 
 use super::page_check::PageFile;
 use super::{FORMAT_META_KEY, META_ITEM};
@@ -39,7 +39,12 @@ pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env,
     // SAFETY: only LMDB changes the file: it locks writers across processes, we lock the directory as well, and network file
     // systems are ruled out in the documentation.
     let env = open_with_largest_map(&mut options, |options| unsafe { options.open(directory) });
-    let env = env.map_err(io_error(directory))?;
+    let env = env.map_err(|error| match error {
+        heed::Error::Mdb(MdbError::Invalid | MdbError::VersionMismatch) => {
+            OpenError::NotAStore { directory: directory.into() }
+        }
+        error => io_error(directory)(error),
+    })?;
     if length.is_some() {
         check_length(&env, directory)?;
     }

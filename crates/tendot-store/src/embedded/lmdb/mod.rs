@@ -17,7 +17,7 @@ use environment::Databases;
 use heed::{Env, MdbError, RoTxn, RwTxn, WithTls};
 
 use super::aux_buffer::AuxOverlay;
-use super::error::{io_error, store_error};
+use super::error::{check_directory, io_error, store_error};
 use super::format::checksum;
 use super::format::dictionary::DictionaryCache;
 use super::name_hashes::NameHasher;
@@ -86,6 +86,7 @@ impl Lmdb {
     pub(crate) fn open_allowing_incomplete(
         directory: &Path,
     ) -> Result<(Arc<Self>, DirectoryLock), OpenError> {
+        check_directory(directory)?;
         durable_dir::create_dir(directory).map_err(io_error(directory))?;
         let lock = DirectoryLock::acquire(directory)?;
         let mut data_file = DataFileLock::acquire(directory)?;

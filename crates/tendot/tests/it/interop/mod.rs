@@ -1,8 +1,9 @@
-//! Interoperability with pyhandle, schemathesis and the validators of OpenAPI and DataCite.
+//! Interoperability with pyhandle, schemathesis, Zotero and the validators of OpenAPI and DataCite.
 
 mod pyhandle;
 mod schemathesis;
 mod validators;
+mod zotero;
 
 use std::path::{Path, PathBuf};
 

@@ -3,10 +3,153 @@
 use std::fs;
 
 use serde_json::{Value as Json, json};
+use tendot_testing::postgres::create_database_url;
 use tendot_testing::repetitions;
 
 use super::{StoreDir, generate_records, to_lines};
-use crate::support::stderr;
+use crate::support::{TestDir, TestServer, stderr};
+
+/// Both stores count the same for the same records and changes, and what a reader of the histories counts.
+#[test]
+fn counts_are_right() {
+    let mut counts = Vec::new();
+    for store in ["embedded:", &create_database_url()] {
+        let dir = TestDir::new();
+        let embedded = format!("embedded:{}", dir.file("data").display());
+        let store = if store == "embedded:" { &embedded } else { store };
+        let verify = || -> Json {
+            let (stdout, _) = dir.run_to(0, &["verify", "--json", "--store", store]);
+            serde_json::from_str(&stdout).unwrap()
+        };
+        let import = |lines: &[&str]| {
+            let file = dir.write("records.jsonl", lines.join("\n"));
+            dir.run_ok(&["import", "--store", store, &file]);
+            verify()
+        };
+        let [one, two] = ["10.1000/1", "10.1000/2"].map(|name| {
+            json!({"handle": name, "values": [
+                {"index": 1, "type": "URL", "data": "https://example.org/"},
+                {"index": 2, "type": "EMAIL", "data": "a@example.org"}]})
+            .to_string()
+        });
+        let changed = one.replace("example.org/", "example.org/changed");
+        let mut steps = vec![
+            import(&[&one, &two]),
+            // One record changes, the other one does not.
+            import(&[&changed, &two]),
+            import(&[r#"{"handle":"10.1000/3","values":[]}"#]),
+        ];
+        let server = TestServer::builder(&dir).store(store).start();
+        let token = server.token();
+        let send = |method: &str, target: &str, body: &Json| {
+            let request = server.request(method, target).bearer(&token).json(body);
+            let response = request.send(server.address());
+            assert!(response.status < 300, "{method} {target}: {}", response.text());
+            response.json()
+        };
+        send("POST", "/api/v1/agencies", &json!({"code": "LIB", "name": "Library"}));
+        let registrant = send("POST", "/api/v1/registrants", &json!({"agency": "LIB", "name": "Press"}));
+        let prefix = json!({"registrant": registrant["id"], "prefix": "10.70000", "test": true});
+        send("POST", "/api/v1/prefixes", &prefix);
+        let mut step = || steps.push(verify());
+        step();
+        for name in ["10.70000/a", "10.70000/b"] {
+            send("POST", "/api/v1/dois", &json!({"name": name, "url": "https://example.org/"}));
+        }
+        step();
+        send("PUT", "/api/v1/dois/10.70000/a", &json!({"url": "https://example.org/2"}));
+        step();
+        send("DELETE", "/api/v1/dois/10.70000/b", &Json::Null);
+        step();
+        send("DELETE", "/api/handles/10.1000/2", &Json::Null);
+        step();
+        let created = json!([{"index": 1, "type": "URL", "data": "https://example.org/new"}]);
+        send("PUT", "/api/handles/10.1000/2", &created);
+        step();
+        let numbers = |step: &Json| {
+            ["records", "tombstones", "values", "history", "registrations", "aux_entries", "damaged"]
+                .map(|count| step[count].as_i64().unwrap())
+        };
+        assert_eq!(server.terminate(), Some(0));
+        counts.push(steps.iter().map(numbers).collect::<Vec<_>>());
+    }
+    let [embedded, postgres] = &counts[..] else { panic!("{counts:?}") };
+    assert_eq!(embedded, postgres);
+    assert_eq!(embedded[0], [2, 0, 4, 2, 0, 0, 0]);
+    assert_eq!(embedded[1], [2, 0, 4, 3, 0, 0, 0]);
+    assert_eq!(embedded[2], [3, 0, 4, 4, 0, 0, 0]);
+    // Records, tombstones, values, changes and registrations that each step adds: two registrations with URL and administrator;
+    // an update; a retired name; a deleted name; the same name again.
+    let added = |step: usize| {
+        let difference = |count: usize| embedded[step][count] - embedded[step - 1][count];
+        [0, 1, 2, 3, 4].map(difference)
+    };
+    assert_eq!(added(4), [2, 0, 4, 2, 2]);
+    assert_eq!(added(5), [0, 0, 0, 1, 0]);
+    assert_eq!(added(6), [-1, 1, -2, 1, 0]);
+    assert_eq!(added(7), [-1, 0, -2, 1, 0]);
+    assert_eq!(added(8), [1, 0, 2, 1, 0]);
+}
+
+/// A path that is not a store's: each command says what it found and what to do, and leaves it as it is.
+#[test]
+fn wrong_data_directories() {
+    let store = StoreDir::new();
+    let dir = &store.dir;
+    let records = dir.write("good.csv", "10.1000/1,https://example.org/\n");
+    store.import(&[&records], 0);
+    let backup = dir.file("good.backup").display().to_string();
+    store.run_ok(&["backup", &backup]);
+    dir.write("file", "text");
+    for (name, file) in [("empty", None), ("cluster", Some("PG_VERSION")), ("foreign", Some("data.mdb"))] {
+        fs::create_dir(dir.file(name)).unwrap();
+        if let Some(file) = file {
+            dir.write(&format!("{name}/{file}"), "16");
+        }
+    }
+    let output = dir.file("output").display().to_string();
+    let readers: [&[&str]; 5] =
+        [&["export"], &["verify"], &["backup", &output], &["explain", "10.1000/1"], &["migrate"]];
+    let writers: [&[&str]; 4] = [&["import", &records], &["restore", &backup], &["serve"], &["migrate"]];
+    let check = |command: &[&str], is_writer: bool, data: &str, expected: &str, hint: &str| {
+        let good = format!("embedded:{}", dir.file("data").display());
+        let path = dir.file(data).display().to_string();
+        let wrong = format!("embedded:{path}");
+        let target = format!("embedded:{output}");
+        let location = match (command, is_writer) {
+            (["migrate"], false) => vec!["--from", &wrong, "--to", &target],
+            (["migrate"], true) => vec!["--from", &good, "--to", &wrong],
+            _ => vec!["--data", &path],
+        };
+        let (code, _, messages) = dir.run(&[command, &location].concat());
+        assert_eq!(code, Some(2), "{command:?} {data}: {messages}");
+        assert!(messages.contains(expected) && messages.contains(hint), "{command:?} {data}: {messages}");
+        assert!(!dir.file("output").exists(), "{command:?} {data}");
+    };
+    for command in readers {
+        let hint = if command == ["migrate"] { "use the directory of a store" } else { "`--data DIR`" };
+        check(command, false, "missing", ": no such directory", hint);
+        check(command, false, "empty", "no store in ", hint);
+    }
+    for (command, is_writer) in
+        readers.map(|command| (command, false)).into_iter().chain(writers.map(|command| (command, true)))
+    {
+        let hint =
+            if command == ["migrate"] { "embedded:DIR`" } else { "set the data directory with `--data DIR`" };
+        check(command, is_writer, "file", "not a directory: ", hint);
+        check(command, is_writer, "cluster", "belongs to PostgreSQL", hint);
+        if command[0] != "restore" {
+            check(command, is_writer, "foreign", "is not a tendot store", hint);
+        }
+    }
+    check(writers[1], true, "foreign", "a store already exists", "`--force`");
+    for (name, file) in [("cluster", "PG_VERSION"), ("foreign", "data.mdb")] {
+        assert_eq!(dir.read(&format!("{name}/{file}")), "16");
+    }
+    assert_eq!(fs::read_dir(dir.file("cluster")).unwrap().count(), 1);
+    assert_eq!(dir.read("file"), "text");
+    assert!(!dir.file("missing").exists() && fs::read_dir(dir.file("empty")).unwrap().next().is_none());
+}
 
 #[test]
 fn verify_reports_damage() {

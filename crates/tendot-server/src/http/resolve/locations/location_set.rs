@@ -8,7 +8,7 @@ use tendot_registry::{Caller, Error, ResolveQuery};
 use tendot_store::StoreError;
 
 use crate::http::resolve::locations::selection::RedirectCandidate;
-use crate::http::resolve::lookup::{FoundRecord, LookupContext, RecordLookupError};
+use crate::http::resolve::lookup::{FoundRecord, LookupContext, MissingRecord, RecordLookupError};
 use crate::http::resolve::resolver::RecordResolver;
 use crate::http::response::caching;
 
@@ -27,7 +27,7 @@ pub(crate) struct LocationSet {
     values: Vec<HandleValue<'static>>,
     /// Whether the first one is the record's own.
     has_own: bool,
-    /// Whether the upstream resolver could not be queried for some of them.
+    /// Whether some of them could not be fetched.
     is_incomplete: bool,
 }
 
@@ -43,7 +43,7 @@ impl LocationSet {
     }
 
     /// Seconds for which a selection may be cached: the shortest TTL of these and of the other values used. Zero if locations
-    /// are missing only because the upstream resolver could not be queried.
+    /// are missing only because they could not be fetched.
     pub(crate) fn min_ttl_seconds<'v, 'a: 'v>(
         &'v self,
         others: impl Iterator<Item = &'v HandleValue<'a>>,
@@ -93,7 +93,7 @@ impl RecordResolver {
                 ..ResolveQuery::new(Handle::from(&*handle))
             };
             let found = self.lookup(&query, &Caller::Anonymous, context).await;
-            set.is_incomplete |= matches!(found, Err(RecordLookupError::UpstreamUnavailable(_)));
+            context.missing.extend(MissingRecord::of_lookup(&handle, &found));
             let found = store_error_or_none(found)?;
             if let Some(FoundRecord { values, is_referral: false, .. }) = found {
                 for value in values {
@@ -104,6 +104,8 @@ impl RecordResolver {
             }
             seen.push(handle);
         }
+        // Also the prefix record, which may name further locations.
+        set.is_incomplete = context.missing.iter().any(|missing| missing.is_unknown);
         Ok(set)
     }
 
@@ -128,6 +130,9 @@ impl RecordResolver {
             let found = self.registry.resolve_record(&query, &Caller::Anonymous, &mut context.budget).await;
             found.map(Into::into).map_err(Into::into)
         };
+        // A prefix without a record has no settings.
+        let missing = MissingRecord::of_lookup(&String::from_utf8_lossy(&prefix), &found);
+        context.missing.extend(missing.filter(|missing| missing.is_unknown));
         let found = match found {
             Err(RecordLookupError::Local(error @ Error::BudgetExceeded(_))) => return Err(error),
             found => store_error_or_none(found)?.filter(|found| !found.is_referral),

@@ -1,0 +1,243 @@
+//! Renewal of signatures before they expire: page by page, in the background.
+
+use tendot_proto::crypto::AwsLcProvider;
+use tendot_proto::trust::RecordSigner;
+use tendot_proto::{Handle, HandleValue};
+use tendot_store::{Edit, NameKey, Precondition, RecordStatus, Store as _, StoredRecord};
+
+use super::signing::{SigningSettings, signing_failed};
+use crate::{Registry, RegistryError};
+
+/// Records read per page.
+const PAGE_RECORDS: usize = 1_000;
+
+/// Signatures made per page.
+const PAGE_SIGNATURES: usize = 20;
+
+/// Signatures are renewed when a third of their validity remains, but not earlier than this before they expire.
+const MAX_REMAINING_SECONDS: u64 = 90 * 86_400;
+
+/// Author of renewals in the change log.
+const AUTHOR: &str = "signing";
+
+/// Position of a renewal among the names of the signed prefixes.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct RenewalCursor {
+    /// Index of the prefix.
+    prefix: usize,
+    /// Last name that was processed.
+    after: Option<NameKey>,
+}
+
+/// Result of one page of a renewal.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct RenewalPage {
+    /// Where to continue; `None` at the end.
+    pub next: Option<RenewalCursor>,
+    /// Number of renewed signatures.
+    pub renewed: u64,
+    /// Signatures that must be renewed and cannot be: another key made them, or values were changed since.
+    pub unusable: u64,
+    /// Earliest expiry of the signatures after the renewal (Unix time in seconds).
+    pub earliest_expiry: Option<u64>,
+}
+
+impl RenewalPage {
+    fn add_expiry(&mut self, expiry: u64) {
+        self.earliest_expiry = Some(self.earliest_expiry.map_or(expiry, |earliest| earliest.min(expiry)));
+    }
+}
+
+impl SigningSettings {
+    /// Whether a signature must be renewed.
+    fn is_due(&self, expiry: u64, now: u64) -> bool {
+        expiry.saturating_sub(now) < (self.signer.validity / 3).min(MAX_REMAINING_SECONDS)
+    }
+}
+
+impl Registry {
+    /// Renews the signatures that expire soon among the next names of the prefixes that are signed on write. Records without a
+    /// signature of the signer stay as they are.
+    pub async fn renew_signatures(
+        &self,
+        cursor: RenewalCursor,
+        now_ms: u64,
+    ) -> Result<RenewalPage, RegistryError> {
+        let mut page = RenewalPage::default();
+        let Some(signing) = &self.rules.settings.signing else { return Ok(page) };
+        let RenewalCursor { prefix: number, after } = cursor;
+        let Some(prefix) = signing.prefixes.get(number) else { return Ok(page) };
+        let now = now_ms / 1_000;
+        let (mut due, mut last, mut count) = (Vec::new(), None, 0);
+        let visit = |record: &StoredRecord| {
+            count += 1;
+            last = NameKey::new(&record.name).ok();
+            if record.status == RecordStatus::Live
+                && let Some(expiry) = signing.signer.expiry(&record.values)
+            {
+                if signing.is_due(expiry, now) {
+                    due.push((record.clone(), expiry));
+                } else {
+                    page.add_expiry(expiry);
+                }
+            }
+            count < PAGE_RECORDS && due.len() < PAGE_SIGNATURES
+        };
+        self.rules.store.scan_records(Some(prefix.as_bytes()), after.as_ref(), visit).await?;
+        let is_end = count < PAGE_RECORDS && due.len() < PAGE_SIGNATURES;
+        for (record, expiry) in due {
+            match self.renew_signature(signing, record, now_ms).await? {
+                Renewal::Renewed(expiry) => {
+                    page.renewed += 1;
+                    page.add_expiry(expiry);
+                }
+                Renewal::Unusable => {
+                    page.unusable += 1;
+                    page.add_expiry(expiry);
+                }
+                // Signed by the write that changed it.
+                Renewal::Changed => {}
+            }
+        }
+        page.next = match last.filter(|_| !is_end) {
+            Some(last) => Some(RenewalCursor { prefix: number, after: Some(last) }),
+            None => Some(RenewalCursor { prefix: number + 1, after: None }),
+        };
+        page.next = page.next.filter(|next| next.prefix < signing.prefixes.len());
+        Ok(page)
+    }
+
+    /// Signs a record again.
+    async fn renew_signature(
+        &self,
+        signing: &SigningSettings,
+        record: StoredRecord,
+        now_ms: u64,
+    ) -> Result<Renewal, RegistryError> {
+        let StoredRecord { name, revision, values, .. } = record;
+        let (signer, signed_name) = (signing.signer.clone(), name.clone());
+        // An RSA signature takes about a millisecond.
+        let task =
+            tokio::task::spawn_blocking(move || sign_again(&signer, &signed_name, values, now_ms / 1_000));
+        let signed = task.await.map_err(|error| signing_failed(error.into()))?;
+        let Some(values) = signed.map_err(|error| signing_failed(error.into()))? else {
+            return Ok(Renewal::Unusable);
+        };
+        let expiry = signing.signer.expiry(&values).unwrap_or_default();
+        let put = Edit::Put { name, values, precondition: Precondition::AtRevision(revision) };
+        let is_committed = self.commit_once(AUTHOR, now_ms, vec![put]).await?;
+        Ok(if is_committed { Renewal::Renewed(expiry) } else { Renewal::Changed })
+    }
+}
+
+/// Outcome of the renewal of one signature.
+enum Renewal {
+    /// Expiry of the new signature.
+    Renewed(u64),
+    /// The record was changed meanwhile.
+    Changed,
+    /// The present signature is not that of the key, or not that of the values.
+    Unusable,
+}
+
+/// Values with a new signature; `None` if the present one does not match.
+fn sign_again(
+    signer: &RecordSigner,
+    name: &str,
+    mut values: Vec<HandleValue<'static>>,
+    now: u64,
+) -> Result<Option<Vec<HandleValue<'static>>>, tendot_proto::crypto::CryptoError> {
+    let handle = Handle::from(name);
+    if !signer.made_signature(handle, &values, &AwsLcProvider)? {
+        return Ok(None);
+    }
+    signer.sign(handle, &mut values, now, &AwsLcProvider)?;
+    Ok(Some(values))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tendot_proto::ValueReference;
+    use tendot_store::MemoryStore;
+    use tendot_testing::handle_keys::private_key;
+    use tokio::runtime::Builder;
+
+    use super::*;
+    use crate::RegistrySettings;
+
+    const DAY: u64 = 86_400;
+    const SIGNED_AT: u64 = 1_700_000_000;
+
+    fn signer(key: &str) -> RecordSigner {
+        let key = private_key(key).signing_key(&AwsLcProvider).unwrap();
+        RecordSigner::new(ValueReference::parse("300:0.NA/10.5555"), key.into(), 30 * DAY)
+    }
+
+    fn signed(name: &str, signer: &RecordSigner, now: u64) -> Vec<HandleValue<'static>> {
+        let mut values = vec![HandleValue::new(1, "URL", "https://example.org/")];
+        signer.sign(Handle::from(name), &mut values, now, &AwsLcProvider).unwrap();
+        values
+    }
+
+    /// Signatures that expire soon are renewed, once, if key and values are those that were signed.
+    #[test]
+    fn renews_what_expires_soon() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let own = signer("admpriv.bin");
+        let signing = SigningSettings {
+            signer: Arc::new(own.clone()),
+            prefixes: vec!["10.1".into(), "10.5555".into()],
+        };
+        let settings = RegistrySettings { signing: Some(signing), ..RegistrySettings::default() };
+        let registry = Registry::new(MemoryStore::new(), settings);
+        let mut changed = signed("10.5555/changed", &own, SIGNED_AT);
+        changed[0] = HandleValue::new(1, "URL", "https://evil.example/");
+        let mut extended = signed("10.5555/extended", &own, SIGNED_AT);
+        extended.push(HandleValue::new(2, "URL", "https://evil.example/"));
+        let edits = [
+            ("10.1/late", signed("10.1/late", &own, SIGNED_AT + 15 * DAY)),
+            ("10.5555/one", signed("10.5555/one", &own, SIGNED_AT)),
+            ("10.5555/two", signed("10.5555/two", &own, SIGNED_AT)),
+            ("10.5555/unsigned", vec![HandleValue::new(1, "URL", "https://example.org/")]),
+            ("10.5555/changed", changed),
+            ("10.5555/extended", extended),
+            ("10.5555/copied", signed("10.5555/other", &own, SIGNED_AT)),
+            ("10.5555/forged", signed("10.5555/forged", &signer("privkey.bin"), SIGNED_AT)),
+            ("10.6666/other", signed("10.6666/other", &own, SIGNED_AT)),
+        ];
+        let put = |(name, values): (&str, _)| Edit::Put {
+            name: name.into(),
+            values,
+            precondition: Precondition::Absent,
+        };
+        let edits = edits.into_iter().map(put).collect();
+        assert!(runtime.block_on(registry.commit_once("test", 1, edits)).unwrap());
+        let renew = |days: u64| {
+            let (mut cursor, mut sum) = (Some(RenewalCursor::default()), RenewalPage::default());
+            while let Some(next) = cursor {
+                let now_ms = (SIGNED_AT + days * DAY) * 1_000;
+                let page = runtime.block_on(registry.renew_signatures(next, now_ms)).unwrap();
+                sum.renewed += page.renewed;
+                sum.unusable += page.unusable;
+                page.earliest_expiry.into_iter().for_each(|expiry| sum.add_expiry(expiry));
+                cursor = page.next;
+            }
+            let earliest = sum.earliest_expiry.map(|expiry| (expiry - SIGNED_AT) / DAY);
+            (sum.renewed, sum.unusable, earliest)
+        };
+        assert_eq!(renew(19), (0, 0, Some(30)));
+        assert_eq!(renew(21), (2, 4, Some(30)));
+        assert_eq!(renew(21), (0, 4, Some(30)), "renewed twice");
+        let record = |name: &str| {
+            let key = NameKey::new(name).unwrap();
+            runtime.block_on(registry.rules.store.get(&key)).unwrap().unwrap().values
+        };
+        let renewed = record("10.5555/one");
+        assert_eq!(own.expiry(&renewed), Some(SIGNED_AT + 51 * DAY));
+        assert!(own.made_signature(Handle::from("10.5555/one"), &renewed, &AwsLcProvider).unwrap());
+        assert_eq!(own.expiry(&record("10.6666/other")), Some(SIGNED_AT + 30 * DAY));
+        assert_eq!(record("10.5555/unsigned").len(), 1);
+    }
+}
