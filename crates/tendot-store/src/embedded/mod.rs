@@ -1,8 +1,8 @@
 //! Embedded store: one LMDB environment in a local directory.
 //!
 //! In reading order: `lmdb` opens the environment and commits; `format` encodes records (described in `docs/background/storage-format.md`);
-//! `read`, `history` and `registration` read; `aux_buffer` has recent aux entries, `aux_read` reads them; `writer` commits change sets in groups, and `transaction_view` is the state they are
-//! applied to; `import`, `backup`, `restore`, `verify` and `migration` work on the whole store.
+//! `read`, `history` and `registration` read; `aux_buffer` has recent aux entries, and `aux_read` reads them; `writer` commits change
+//! sets in groups, and `transaction_view` is the state they are applied to; `import`, `backup`, `restore`, `verify` and `migration` work on the whole store.
 
 mod aux_buffer;
 mod aux_read;
