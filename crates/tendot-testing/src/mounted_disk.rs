@@ -30,6 +30,13 @@ impl MountedDisk {
         Self::in_image(bytes, Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0"]))
     }
 
+    /// An ext4 file system without a journal, in an image on another disk that may become full before it does: syncs fail then.
+    pub fn ext4_on(backing: &Self, bytes: u64) -> Self {
+        let mut make = Command::new("mkfs.ext4");
+        make.args(["-q", "-F", "-m", "0", "-O", "^has_journal"]);
+        Self::with_image(NamedTempFile::new_in(backing.path()).unwrap(), bytes, &mut make)
+    }
+
     /// An XFS file system, of the smallest possible size.
     pub fn xfs() -> Self {
         Self::in_image(320 << 20, Command::new("mkfs.xfs").args(["-q", "-f", "-K"]))
@@ -38,6 +45,11 @@ impl MountedDisk {
     fn in_image(bytes: u64, make: &mut Command) -> Self {
         let directory = ram_dir();
         let image = NamedTempFile::new_in(directory.path().parent().unwrap()).unwrap();
+        Self::with_image(image, bytes, make)
+    }
+
+    fn with_image(image: NamedTempFile, bytes: u64, make: &mut Command) -> Self {
+        let directory = ram_dir();
         image.as_file().set_len(bytes).unwrap();
         run_checked(make.arg(image.path()));
         run_checked(Command::new("mount").args(["-o", "loop"]).args([image.path(), directory.path()]));

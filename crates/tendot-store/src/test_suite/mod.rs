@@ -16,8 +16,8 @@ pub use log::{audit_chain, change_counters, change_log, names_at_revision, times
 pub use names::{count_names, homed_prefixes, list_names, scan_records, seek_names, unusual_names};
 pub use preconditions::{preconditions, required_revisions, requirements_are_not_logged};
 pub use records::{
-    change_sets_are_atomic, names_ignore_ascii_case, record_round_trip, removed_names_can_be_recreated,
-    tombstones_are_final,
+    change_sets_are_atomic, names_ignore_ascii_case, record_round_trip, record_size_limit,
+    removed_names_can_be_recreated, tombstones_are_final,
 };
 pub use registrations::{history_keeps_registrations, registrations};
 
@@ -33,6 +33,7 @@ macro_rules! store_test_suite {
         $crate::store_test_suite! { @each $block_on, $store,
             names_ignore_ascii_case
             record_round_trip
+            record_size_limit
             change_sets_are_atomic
             tombstones_are_final
             removed_names_can_be_recreated

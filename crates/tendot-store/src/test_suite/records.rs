@@ -2,8 +2,10 @@
 
 use tendot_proto::{HandleValue, Ttl, ValuePermissions, ValueReference};
 
+use super::history::WHOLE_HISTORY;
 use super::{commit, conflict, data, key, put};
-use crate::{CommitError, Edit, EditKind, Precondition, RecordStatus, Store};
+use crate::model::change_set::MAX_RECORD_BYTES;
+use crate::{CommitError, Edit, EditKind, Precondition, PriorState, RecordStatus, Store};
 
 /// Names are compared without ASCII case and keep their first spelling; other letters are compared exactly.
 pub async fn names_ignore_ascii_case(store: &impl Store) {
@@ -21,6 +23,42 @@ pub async fn names_ignore_ascii_case(store: &impl Store) {
     }
     assert_eq!(data(store, "10.1000/É").await.unwrap(), "1");
     assert_eq!(data(store, "10.1000/k").await.unwrap(), "2");
+}
+
+/// Values, values with a registration, and aux entries of exactly the maximum size are stored and returned, also from the history; one byte
+/// more is refused.
+pub async fn record_size_limit(store: &impl Store) {
+    let values = |length: usize| vec![HandleValue::new(1, "URL", "x".repeat(length))];
+    // Index, timestamp, TTL, permissions, lengths and type of a value take 29 bytes.
+    let max = MAX_RECORD_BYTES - 29;
+    let put = |length: usize| Edit::Put {
+        name: "10.1000/large".into(),
+        values: values(length),
+        precondition: Precondition::NotTombstone,
+    };
+    let register = |length: usize| Edit::Register {
+        name: "10.1000/registered".into(),
+        values: values(length / 2),
+        registration: vec![b'r'; length - length / 2].into(),
+        precondition: Precondition::NotTombstone,
+    };
+    let put_aux =
+        |length: usize| Edit::PutAux { key: b"large"[..].into(), value: vec![b'a'; length + 29].into() };
+    for edit in [&put as &(dyn Fn(usize) -> Edit + Sync), &register, &put_aux] {
+        let refused = commit(store, vec![edit(max + 1)]).await.unwrap_err();
+        assert!(matches!(refused, CommitError::TooLarge { limit: MAX_RECORD_BYTES, .. }), "{refused}");
+        commit(store, vec![edit(max)]).await.unwrap();
+    }
+    assert_eq!(store.get(&key("10.1000/large")).await.unwrap().unwrap().values, values(max));
+    let registered = store.get(&key("10.1000/registered")).await.unwrap().unwrap();
+    assert_eq!((registered.values, registered.registration.len()), (values(max / 2), max - max / 2));
+    assert_eq!(store.get_aux(b"large").await.unwrap().map(|value| value.len()), Some(MAX_RECORD_BYTES));
+    commit(store, vec![put(1)]).await.unwrap();
+    let history = store.history(&key("10.1000/large"), WHOLE_HISTORY, 10).await.unwrap();
+    let Some(PriorState::Record(prior)) = history.entries.last().map(|entry| &entry.prior) else {
+        panic!("no prior state")
+    };
+    assert_eq!(prior.values, values(max));
 }
 
 /// Every field of every value is returned unchanged and in order.

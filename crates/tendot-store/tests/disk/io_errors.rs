@@ -424,6 +424,25 @@ fn xfs_disk_full() {
     check_full_disk(&MountedDisk::xfs());
 }
 
+/// A disk that promises more space than it has: the sync fails, which the system reports again to the next write of a meta page.
+#[test]
+fn overcommitted_disk_full() {
+    let _lock = serialize_tests();
+    let backing = MountedDisk::tmpfs("size=30m");
+    let disk = MountedDisk::ext4_on(&backing, 24 << 20);
+    let path = disk.path().join("store");
+    let store = EmbeddedStore::open(&path).unwrap();
+    block_on(store.commit(put(0, 700_000))).unwrap();
+    backing.fill_to(64 << 10);
+    let refused = block_on(store.commit(put(1, 2_000_000))).unwrap_err();
+    assert!(matches!(refused, CommitError::Store(StoreError::DiskFull { .. })), "{refused}");
+    backing.remove_ballast();
+    block_on(store.commit(put(2, 2_000_000))).unwrap();
+    assert_eq!(committed_changes(&store), [0, 2]);
+    drop(store);
+    assert_eq!(reopen_and_check(&path), [0, 2]);
+}
+
 /// A restore to a full disk says so.
 #[test]
 fn restore_to_a_full_disk() {

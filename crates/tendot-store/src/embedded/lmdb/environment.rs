@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "opening LMDB is unsafe")]
 
 use std::io::{self, ErrorKind};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use heed::types::Bytes;
@@ -85,6 +86,22 @@ pub(crate) fn open_read_only_fallback(directory: &Path, transaction: u64) -> Res
         }
     }
     Err(io::Error::other("the last committed state is not in the file").into())
+}
+
+/// Syncs `data.mdb` through each open descriptor, and ignores errors. The system reports a failed sync once to each of them: LMDB's
+/// descriptor for meta pages would report that of an earlier transaction when the next one is committed.
+pub(crate) fn clear_sync_errors(directory: &Path) {
+    let Ok(file) = directory.join("data.mdb").canonicalize() else { return };
+    let Ok(descriptors) = std::fs::read_dir("/proc/self/fd") else { return };
+    for descriptor in descriptors.flatten() {
+        let is_open = std::fs::read_link(descriptor.path()).is_ok_and(|path| path == file);
+        let number = descriptor.file_name().to_str().and_then(|number| number.parse().ok());
+        if let Some(number) = number.filter(|_| is_open) {
+            // SAFETY: a sync has no effect on what others do with a descriptor. If this one is closed meanwhile, the call fails or syncs
+            // another file.
+            let _ = rustix::fs::fdatasync(unsafe { BorrowedFd::borrow_raw(number) });
+        }
+    }
 }
 
 /// Opens with the largest of [`MAP_SIZES_BYTES`] for which there is address space.

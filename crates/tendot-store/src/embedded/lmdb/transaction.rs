@@ -23,7 +23,11 @@ impl Lmdb {
         let number = txn.id() as u64;
         self.write_meta(&mut txn, TRANSACTION_META_KEY, &number.to_le_bytes())?;
         let had_little_space = self.free_bytes().is_some_and(|free| free < MAX_TRANSACTION_BYTES);
-        txn.commit().map_err(|error| match error {
+        let committed = txn.commit();
+        if committed.is_err() && !self.is_poisoned() {
+            environment::clear_sync_errors(self.env.path());
+        }
+        committed.map_err(|error| match error {
             // LMDB reports a short write only as a generic I/O error.
             heed::Error::Io(_) if !is_disk_full(&error) => match self.probe_free_space() {
                 Some(full) => heed::Error::Io(full),

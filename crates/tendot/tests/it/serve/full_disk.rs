@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
-use tendot_testing::http::HttpResponse;
+use serde_json::{Value as Json, json};
 use tendot_testing::{MountedDisk, wait_until};
 
 use crate::support::{TestDir, TestServer};
@@ -31,6 +30,17 @@ fn full_tmpfs() {
 
 fn line(name: &str) -> String {
     json!({"name": name, "url": format!("https://example.org/{}", "x".repeat(1_500))}).to_string()
+}
+
+/// Whether a line of a batch was accepted; otherwise it did not fit.
+fn is_accepted(result: &Json) -> bool {
+    let is_accepted = matches!(result["status"].as_str(), Some("created" | "updated"));
+    let error = &result["error"];
+    assert!(
+        is_accepted || (&error["status"], &error["code"]) == (&json!(507), &json!("disk-full")),
+        "{result}"
+    );
+    is_accepted
 }
 
 /// A server whose data are on a small disk, with the prefix 10.70000.
@@ -69,32 +79,26 @@ impl SmallServer {
         };
     }
 
-    fn send_batch(&self, names: &[String], key: &str) -> HttpResponse {
-        let lines: Vec<String> = names.iter().map(|name| line(name)).collect();
+    /// Sends a batch; every line has a result.
+    fn send_batch(&self, lines: &[String], key: &str) -> Vec<Json> {
         let mut request = self.server.request("POST", "/api/v1/dois/batch").body(lines.join("\n"));
         if !key.is_empty() {
             request = request.header(&format!("Idempotency-Key: {key}"));
         }
         let response = request.header("Content-Type: application/x-ndjson").send(self.server.address());
         assert_eq!(response.status, 200, "{}", response.text());
-        response
+        let results = response.json_lines();
+        assert_eq!(results.len(), lines.len(), "{:?}", results.last());
+        results
     }
 
-    /// Registers names in one batch: every line has a result. Returns the number of refused ones.
-    fn register_batch(&mut self, names: &[String], key: &str) -> usize {
-        let results = self.send_batch(names, key).json_lines();
-        assert_eq!(results.len(), names.len(), "{:?}", results.last());
+    /// Registers names in one batch. Returns the number of refused ones.
+    fn register_batch(&mut self, names: &[String]) -> usize {
+        let lines: Vec<String> = names.iter().map(|name| line(name)).collect();
         let refused_before = self.refused.len();
-        for (name, result) in names.iter().zip(results) {
-            match (result["status"].as_str(), &result["error"]) {
-                (Some("created"), _) => self.stored.insert(name.clone()),
-                (Some("refused"), error)
-                    if (&error["status"], &error["code"]) == (&json!(507), &json!("disk-full")) =>
-                {
-                    self.refused.insert(name.clone())
-                }
-                _ => panic!("{result}"),
-            };
+        for (name, result) in names.iter().zip(self.send_batch(&lines, "")) {
+            let names = if is_accepted(&result) { &mut self.stored } else { &mut self.refused };
+            names.insert(name.clone());
         }
         self.refused.len() - refused_before
     }
@@ -128,13 +132,21 @@ fn check(disk: &MountedDisk) {
     server.register("10.70000/first");
     disk.fill_to(FREE_BYTES);
     let batch = names("batch", LINES);
-    assert!(server.register_batch(&batch, "") > 100, "the disk is not full");
+    assert!(server.register_batch(&batch) > 100, "the disk is not full");
     for name in names("single", 10) {
         server.register(&name);
     }
     assert!(server.refused.iter().any(|name| name.contains("single")), "the disk is not full");
-    let keyed = names("keyed", LINES / 4);
-    assert!(server.register_batch(&keyed, "a-key") > 100, "the disk is not full");
+    // Each name twice: the second line is not overwritten by the first one when the batch is sent again.
+    let (keyed, second) = (names("keyed", LINES / 8), "https://example.org/second");
+    let mut lines: Vec<String> = keyed.iter().map(|name| line(name)).collect();
+    lines.extend(keyed.iter().map(|name| json!({"name": name, "url": second}).to_string()));
+    for (name, result) in keyed.iter().cycle().zip(server.send_batch(&lines, "a-key")) {
+        if is_accepted(&result) {
+            server.stored.insert(name.clone());
+        }
+    }
+    assert!(keyed.iter().any(|name| !server.stored.contains(name)), "the disk is not full");
     server.check_names();
     assert_eq!(server.server.get("/10.70000/first").status, 302);
 
@@ -148,12 +160,16 @@ fn check(disk: &MountedDisk) {
         server.stored.contains(&name)
     });
     // A repeated batch keeps the results of accepted lines, and tries the others again.
-    let results = server.send_batch(&keyed, "a-key").json_lines();
-    assert_eq!(results.iter().filter(|result| result["status"] == "created").count(), keyed.len());
+    let results = server.send_batch(&lines, "a-key");
+    let (first, later) = results.split_at(keyed.len());
+    for (name, (first, later)) in keyed.iter().zip(first.iter().zip(later)) {
+        let location = server.server.get(&format!("/{name}")).header("location").map(ToOwned::to_owned);
+        assert!(is_accepted(first) || is_accepted(later), "{first} {later}");
+        assert_eq!(location.as_deref() == Some(second), is_accepted(later), "{first} {later} {location:?}");
+    }
     server.stored.extend(keyed);
-    let refused: Vec<String> =
-        std::mem::take(&mut server.refused).into_iter().filter(|name| !name.contains("keyed")).collect();
-    assert_eq!(server.register_batch(&refused, ""), 0);
+    let refused: Vec<String> = std::mem::take(&mut server.refused).into_iter().collect();
+    assert_eq!(server.register_batch(&refused), 0);
     server.register("10.70000/last");
     assert!(server.refused.is_empty());
     server.check_names();
