@@ -28,8 +28,8 @@ pub use boxed_store::BoxedStore;
 pub use change_counters::{ChangeCounters, RecordVersion};
 pub use directory_lock::LockError;
 pub use embedded::{
-    EmbeddedImporter, EmbeddedStore, EmbeddedTarget, OpenError, RestoreError, ScrubStatus, WriteFault,
-    WriteStatus, restore,
+    EmbeddedImporter, EmbeddedStore, EmbeddedTarget, OpenError, RestoreError, RestoredNames, ScrubStatus,
+    WriteFault, WriteStatus, restore, restore_names,
 };
 pub use error::{CommitError, CurrentRecord, RecordConflict, StoreError};
 #[cfg(feature = "fail-points")]

@@ -251,6 +251,9 @@ error_codes! {
         "no unused suffix was found",
         "retry";
 
+    CORRUPT = "corrupt", Internal,
+        "stored data is damaged, so the name may exist or not",
+        "inform the operator: `tendot verify` lists the damage";
     STORE_FAILED = "store-failed", Internal,
         "internal error of the store",
         "retry later; the log of the server has the reason";

@@ -54,7 +54,7 @@ const fn operations(handler: Handler) -> Operation {
 /// Timeout for the metric that is read from the store; after it, the previous value is reported.
 const STORE_METRIC_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Readiness of the store: ready, read-only or unreachable.
+/// Readiness of the store: ready, damaged, read-only or unreachable.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Readiness {
     /// Reads and writes work.
@@ -63,6 +63,8 @@ pub enum Readiness {
     Warning(&'static str),
     /// Only reads work, for a reason that may be public.
     ReadOnly(&'static str),
+    /// Reads and writes work, except of damaged data, for a reason that may be public.
+    Damaged(&'static str),
     /// The store cannot be reached.
     Unreachable,
 }
@@ -96,6 +98,7 @@ impl HttpServer {
             Readiness::ReadOnly(reason) if requires_writes => {
                 (StatusCode::SERVICE_UNAVAILABLE, format!("read-only: {reason}\n"))
             }
+            Readiness::Damaged(reason) => (StatusCode::OK, format!("ready, damaged: {reason}\n")),
             Readiness::ReadOnly(reason) => (StatusCode::OK, format!("ready, read-only: {reason}\n")),
             Readiness::Unreachable => {
                 (StatusCode::SERVICE_UNAVAILABLE, "not ready: the database is unreachable\n".to_owned())

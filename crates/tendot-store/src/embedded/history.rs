@@ -193,6 +193,11 @@ impl<'a> NameHistory<'a> {
         self.entry_of_name(history.get_greater_than(self.txn, &after))
     }
 
+    /// Whether the name was changed after a log entry, other than by its first creation.
+    pub(crate) fn has_entry_after(&self, sequence: u64) -> Result<bool, StoreError> {
+        Ok(self.next_entry(Some(sequence))?.is_some())
+    }
+
     /// Returns sequence number and replaced record of an LMDB entry if it belongs to this name.
     fn entry_of_name(
         &self,

@@ -344,7 +344,7 @@ impl ImportWriter<'_> {
             is_last = self.write_transaction(&batches, is_first)?;
             is_first = false;
             if !is_last && (self.is_complete || self.name_hashes.len() >= name_hashes::MAX_COLLECTED) {
-                self.lmdb.write_name_hashes(&mut self.name_hashes)?;
+                self.lmdb.write_name_hashes(&mut self.name_hashes, &mut |_| Ok(()))?;
             }
             progress(&self.summary);
         }
@@ -498,7 +498,7 @@ pub(crate) fn recover_interrupted(lmdb: &Lmdb) -> Result<(), StoreError> {
     if lmdb.read_meta(&*lmdb.begin_read()?, PENDING_META_KEY)?.is_none() {
         return Ok(());
     }
-    lmdb.rebuild_name_hashes()?;
+    lmdb.recompute_name_hashes(&mut |_| Ok(()))?;
     let mut txn = lmdb.env.write_txn().map_err(recovery_error)?;
     let Some(body) = lmdb.read_meta(&txn, PENDING_META_KEY)? else { return Ok(()) };
     let log_entry = decode_pending(body)

@@ -139,6 +139,11 @@ impl Lmdb {
         }
     }
 
+    fn write_checkpoint(&self, txn: &mut RwTxn<'_>, checkpoint: &Checkpoint) -> Result<(), heed::Error> {
+        let value = [&(txn.id() as u64).to_le_bytes()[..], &checkpoint.encode()].concat();
+        self.write_meta(txn, CHECKPOINT_META_KEY, &value)
+    }
+
     /// Reads the migration checkpoint, if there is one, and the id of the transaction that wrote it.
     fn checkpoint(&self, txn: &heed::RoTxn<'_>) -> Result<Option<(u64, Checkpoint)>, StoreError> {
         let Some(body) = self.read_meta(txn, CHECKPOINT_META_KEY)? else { return Ok(None) };
@@ -159,7 +164,11 @@ impl MigrationWriter<'_> {
         let write_error = |error| backend_error("writing a migration batch", error);
         fail_point::hit("migrate-before-txn");
         if checkpoint.is_complete() {
-            lmdb.rebuild_name_hashes()?;
+            // The previous checkpoint again, with the number of the transaction: this is not a change by others.
+            let current = lmdb.checkpoint(&*lmdb.begin_read()?)?;
+            lmdb.recompute_name_hashes(&mut |txn| {
+                current.as_ref().map_or(Ok(()), |(_, current)| lmdb.write_checkpoint(txn, current))
+            })?;
         }
         let mut txn = lmdb.env.write_txn().map_err(write_error)?;
         let mut head = lmdb.read_head(&txn)?;
@@ -190,8 +199,7 @@ impl MigrationWriter<'_> {
         }
         self.interner.write_new(&lmdb.databases, &mut txn).map_err(write_error)?;
         lmdb.write_head(&mut txn, &head).map_err(write_error)?;
-        let value = [&(txn.id() as u64).to_le_bytes()[..], &checkpoint.encode()].concat();
-        lmdb.write_meta(&mut txn, CHECKPOINT_META_KEY, &value).map_err(write_error)?;
+        lmdb.write_checkpoint(&mut txn, checkpoint).map_err(write_error)?;
         fail_point::hit("migrate-before-commit");
         lmdb.commit(txn).map_err(write_error)?;
         fail_point::hit("migrate-after-commit");

@@ -15,7 +15,7 @@ use super::format::checksum;
 use super::format::hash_block::{self, HashBlock, MAX_HASHES, SPLIT_HASHES};
 use super::lmdb::META_ITEM;
 use super::read::{HOMED_ITEM, RECORD_ITEM, RawEntry, entries_from};
-use super::{Lmdb, backend_error};
+use super::{EmbeddedStore, Lmdb, backend_error};
 use crate::StoreError;
 
 /// Key in `meta` of the random key of the hashes.
@@ -35,6 +35,9 @@ pub(crate) const MAX_COLLECTED: usize = 4 << 20;
 
 /// Maximum number of blocks changed by one transaction of a bulk write: each may change a page.
 const MAX_BLOCKS_PER_TRANSACTION: usize = 8_192;
+
+/// Writes that belong to a transaction of hashes.
+pub(crate) type BeforeCommit<'a> = &'a mut dyn FnMut(&mut RwTxn<'_>) -> Result<(), heed::Error>;
 
 /// Keyed hash of names.
 #[derive(Clone, Copy, Debug)]
@@ -183,13 +186,18 @@ impl Lmdb {
     }
 
     /// Writes collected hashes in transactions of limited size, and clears them.
-    pub(crate) fn write_name_hashes(&self, hashes: &mut Vec<u64>) -> Result<(), StoreError> {
+    pub(crate) fn write_name_hashes(
+        &self,
+        hashes: &mut Vec<u64>,
+        before_commit: BeforeCommit<'_>,
+    ) -> Result<(), StoreError> {
         let write_error = |error| backend_error("writing name hashes", error);
         hashes.sort_unstable();
         let mut rest = &hashes[..];
         while !rest.is_empty() {
             let mut txn = self.env.write_txn().map_err(write_error)?;
             let written = self.insert_name_hashes(&mut txn, rest).map_err(write_error)?;
+            before_commit(&mut txn).map_err(write_error)?;
             self.commit(txn).map_err(write_error)?;
             rest = rest.get(written..).unwrap_or_default();
         }
@@ -198,10 +206,11 @@ impl Lmdb {
     }
 
     /// Computes all hashes anew from the records and homed prefixes. Until that is complete, misses are confirmed only in part.
-    pub(crate) fn rebuild_name_hashes(&self) -> Result<(), StoreError> {
+    pub(crate) fn recompute_name_hashes(&self, before_commit: BeforeCommit<'_>) -> Result<(), StoreError> {
         let write_error = |error| backend_error("rebuilding name hashes", error);
         let mut txn = self.env.write_txn().map_err(write_error)?;
         self.databases.name_hashes.clear(&mut txn).map_err(write_error)?;
+        before_commit(&mut txn).map_err(write_error)?;
         self.commit(txn).map_err(write_error)?;
         for (database, hash) in [
             (self.databases.records, NameHasher::name as fn(&NameHasher, &[u8]) -> u64),
@@ -222,10 +231,17 @@ impl Lmdb {
                 let Some(last) = last else { break };
                 after = Some(last.to_vec());
                 drop(txn);
-                self.write_name_hashes(&mut hashes)?;
+                self.write_name_hashes(&mut hashes, before_commit)?;
             }
         }
         Ok(())
+    }
+}
+
+impl EmbeddedStore {
+    /// Computes the hashes of all names anew from the records, after `verify` has found damage in the hashes and no other.
+    pub fn rebuild_name_hashes(&self) -> Result<(), StoreError> {
+        self.lmdb.recompute_name_hashes(&mut |_| Ok(()))
     }
 }
 

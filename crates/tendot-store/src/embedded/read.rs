@@ -382,7 +382,8 @@ pub(crate) fn decode_disk_record<'p>(
     let mut lookup_error = None;
     let record = record::decode(storage_key, body, |id| {
         lookup(id).unwrap_or_else(|error| {
-            lookup_error = Some(error);
+            // LMDB ends a transaction that has met a damaged page, so later errors tell less.
+            lookup_error.get_or_insert(error);
             None
         })
     });

@@ -8,7 +8,7 @@ use super::backup::BackupFile;
 use super::error::check_directory;
 use super::{Lmdb, OpenError};
 use crate::directory_lock::{DataFileLock, DirectoryLock};
-use crate::{LockError, durable_dir, fail_point};
+use crate::{LockError, StoreError, durable_dir, fail_point};
 
 /// Restores a backup into a directory. Returns the directory of the replaced store, if there was one and `replace` allows it.
 ///
@@ -57,7 +57,7 @@ pub fn restore(file: &mut File, directory: &Path, replace: bool) -> Result<Optio
 }
 
 /// Subdirectory in which the restored store is prepared.
-const RESTORE_DIR: &str = "restoring";
+pub(crate) const RESTORE_DIR: &str = "restoring";
 
 /// Subdirectory of it that receives the replaced store.
 const REPLACED_DIR: &str = "replaced";
@@ -125,7 +125,7 @@ fn rename_if_exists(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Writes the backup to a directory and makes it a store.
-fn prepare_restored_store(backup: BackupFile<'_>, restoring: &Path) -> Result<(), RestoreError> {
+pub(crate) fn prepare_restored_store(backup: BackupFile<'_>, restoring: &Path) -> Result<(), RestoreError> {
     let io_error = |error| RestoreError::Io { path: restoring.into(), error };
     let path = restoring.join("data.mdb");
     let mut data = durable_dir::create_private_file(&path).map_err(io_error)?;
@@ -176,6 +176,18 @@ pub enum RestoreError {
     /// The content of the backup cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The backup is not of this store.
+    #[error("the backup is not an earlier state of this store")]
+    OtherStore,
+    /// Pages of the store are damaged, so nothing can be written to it.
+    #[error("pages of the store are damaged, so single names cannot be restored: {detail}")]
+    PagesDamaged {
+        /// Description of the damage.
+        detail: String,
+    },
+    /// A store cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// I/O error in the directory.
     #[error("{}: {error}", path.display())]
     Io {

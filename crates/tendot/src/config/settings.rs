@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::value::{
     BufferSize, CacheSize, DirectoryCodes, KeyReference, LogFormat, LoopbackTrust, MemorySize, NameLength,
-    PrefixList, RetentionDays, ServiceUrl, SettingValue, StoreSetting, TomlKind, UpstreamSetting,
-    ValidityDays,
+    PrefixList, RetentionDays, ScrubInterval, ServiceUrl, SettingValue, StoreSetting, TomlKind,
+    UpstreamSetting, ValidityDays,
 };
 use super::{ConfigError, RawSetting, SettingOrigin, redact};
 use ipnet::IpNet;
@@ -235,6 +235,8 @@ settings! {
         "How often resolution statistics are written to the store.";
     reports_failure_retention: RetentionDays = "reports.failure_retention_days", "90",
         "Days for which statistics of failed resolutions are stored; 0 disables them. No client data is stored.";
+    scrub_interval: ScrubInterval = "scrub.interval", "24h",
+        "Interval in which a background thread reads the whole embedded store once and looks for damage, at a low rate; 0 disables it.";
     log_format: LogFormat = "log.format", "auto",
         "Log format on stderr: `text`, `json`, or `auto` (text on a terminal, otherwise JSON).";
     log_level: Level = "log.level", "info",

@@ -286,6 +286,16 @@ impl SettingValue for RetentionDays {
     }
 }
 
+/// Interval of the scrub; `None` if it is disabled.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct ScrubInterval(pub(crate) Option<Duration>);
+
+impl SettingValue for ScrubInterval {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "0" { Ok(Self(None)) } else { Duration::parse(text).map(|interval| Self(Some(interval))) }
+    }
+}
+
 /// Validity period of 1 day to 100 years.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ValidityDays(pub(crate) u32);

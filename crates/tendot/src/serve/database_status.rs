@@ -1,10 +1,10 @@
-//! Status of the store in `/readyz` and `/metrics`: PostgreSQL hosts, or the writer of the embedded store.
+//! Status of the store in `/readyz` and `/metrics`: PostgreSQL hosts, or writer and scrub of the embedded store.
 
 use std::sync::Arc;
 
 use tendot_registry::{MAX_CLOCK_SKEW_MS, Registry};
 use tendot_server::http::{HttpServer, Readiness};
-use tendot_store::{DatabaseHost, HostRole, WriteStatus};
+use tendot_store::{DatabaseHost, HostRole, ScrubStatus, WriteStatus};
 
 /// Returns the current status of each database host.
 pub(crate) trait HostStatusFn: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static {}
@@ -63,23 +63,42 @@ pub(crate) fn register_database_status(
         )
 }
 
+/// Reason in `/readyz` when the scrub has found damage.
+const DAMAGED: &str = "the scrub found damage; run `tendot verify`";
+
 /// Adds the readiness probe and the gauges of the embedded store.
 pub(crate) fn register_write_status(
     http: HttpServer,
     status: impl Fn() -> WriteStatus + Clone + Send + Sync + 'static,
+    scrub: impl Fn() -> Option<ScrubStatus> + Clone + Send + Sync + 'static,
     registry: &Arc<Registry>,
 ) -> HttpServer {
     let gauge = |read: fn(WriteStatus) -> Option<f64>| {
         let status = status.clone();
         move || read(status())
     };
-    let (probe, clock) = (status.clone(), Arc::clone(registry));
+    let scrub_gauge = |read: fn(ScrubStatus) -> Option<f64>| {
+        let scrub = scrub.clone();
+        move || scrub().and_then(read)
+    };
+    let (probe, scrub_probe, clock) = (status.clone(), scrub.clone(), Arc::clone(registry));
     let readiness = move || match probe().fault {
         Some(fault) => Readiness::ReadOnly(fault.as_str()),
+        None if scrub_probe().is_some_and(|scrub| scrub.damaged > 0) => Readiness::Damaged(DAMAGED),
         None => with_clock_warning(Readiness::Ready, clock.clock_skew_ms()),
     };
     register_clock_skew(http, registry)
         .readiness_probe(readiness)
+        .external_gauge(
+            "tendot_store_scrub_damaged",
+            "Damaged items that the scrub found.",
+            scrub_gauge(|scrub| Some(scrub.damaged as f64)),
+        )
+        .external_gauge(
+            "tendot_store_scrub_completed_timestamp_seconds",
+            "Time when the scrub last reached the end of the store (Unix time).",
+            scrub_gauge(|scrub| scrub.completed_ms.map(|time| time as f64 / 1e3)),
+        )
         .external_gauge(
             "tendot_store_writable",
             "Whether the embedded store can be written.",

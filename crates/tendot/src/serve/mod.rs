@@ -146,7 +146,10 @@ async fn open_store(settings: &ServerSettings) -> Result<(AnyStore, Option<Strin
     match (&settings.store, settings.data_dir()) {
         (StoreSetting::Memory, _) | (_, None) => Ok((MemoryStore::new().into(), None)),
         (StoreSetting::Embedded(_), Some(directory)) => {
-            let store = EmbeddedStore::open(&directory).map_err(|error| open_error(&error))?;
+            let mut store = EmbeddedStore::open(&directory).map_err(|error| open_error(&error))?;
+            if let Some(interval) = settings.scrub_interval.0 {
+                store.start_scrub(interval).map_err(|error| open_error(&error))?;
+            }
             Ok((store.into(), token(&directory)?))
         }
         (StoreSetting::Postgres(address), Some(directory)) => {

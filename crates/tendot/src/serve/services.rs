@@ -61,7 +61,9 @@ impl<'a> Services<'a> {
         let site = load_site(settings, sockets.as_ref().map(|(address, _)| *address), &addresses)?;
         let (database, embedded) = match &store {
             AnyStore::Postgres(store) => (Some(store.hosts_handle()), None),
-            AnyStore::Embedded(store) => (None, Some(store.write_status_handle())),
+            AnyStore::Embedded(store) => {
+                (None, Some((store.write_status_handle(), store.scrub_status_handle())))
+            }
             _ => (None, None),
         };
         let registry = Arc::new(build_registry(settings, store, site.as_ref())?);
@@ -78,8 +80,8 @@ impl<'a> Services<'a> {
         if let Some(hosts) = database {
             http = database_status::register_database_status(http, &hosts, &registry);
         }
-        if let Some(status) = embedded {
-            http = database_status::register_write_status(http, status, &registry);
+        if let Some((status, scrub)) = embedded {
+            http = database_status::register_write_status(http, status, scrub, &registry);
         }
         if let Some(token) = operator_token {
             http = http.operator_token(token);

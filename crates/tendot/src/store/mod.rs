@@ -11,6 +11,7 @@ mod location;
 pub(crate) mod migrate;
 mod open;
 pub(crate) mod restore;
+mod restore_names;
 pub(crate) mod verify;
 
 use std::path::PathBuf;

@@ -10,14 +10,17 @@ use tempfile::TempDir;
 use tendot_store::{LockError, RestoreError, restore};
 
 use super::migrate::migrate;
-use super::{STORE_LOCKED_HINT, StoreArguments, StoreLocation, open_error};
+use super::{STORE_LOCKED_HINT, StoreArguments, StoreLocation, open_error, read_error, restore_names};
 use crate::terminal::{ConfirmationArguments, eprint_line, print_json};
 use crate::{CliError, CommandStatus};
 
-/// Restore a store from a backup
+/// Restore a store, or damaged names, from a backup
 ///
 /// The backup is read and verified before anything is replaced; `--dry-run` only does that. Stop the server first. Asks before an
 /// existing store is replaced (`--force`); without a terminal, `--yes` is required.
+///
+/// `--name` and `--damaged` restore single names of an embedded store in place: only those that are damaged and were not changed
+/// after the backup, exactly as they were. The backup must be of this store, and its pages intact (see `tendot verify`).
 ///
 /// For PostgreSQL, the backup is first restored to an embedded store in the directory for temporary files (`TMPDIR`), then
 /// copied to the database, which must be empty.
@@ -26,13 +29,23 @@ use crate::{CliError, CommandStatus};
 Examples:
   tendot restore --data restored tendot-2026-01-31.backup
   tendot restore --force tendot-2026-01-31.backup
+  tendot restore --name 10.5555/1 --name 10.5555/2 tendot-2026-01-31.backup
+  tendot restore --damaged tendot-2026-01-31.backup
   tendot restore --store postgres://tendot@db.example.org/empty tendot.backup
 
-Exit codes: 0 success, 2 error (nothing was replaced)")]
+Exit codes: 0 success, 1 not all names could be restored, 2 error (nothing was replaced)")]
 pub(crate) struct RestoreArguments {
     /// Backup file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+
+    /// Restore this damaged name only; can be repeated
+    #[arg(long = "name", value_name = "NAME", conflicts_with = "force")]
+    pub(crate) names: Vec<String>,
+
+    /// Restore all damaged names only
+    #[arg(long, conflicts_with_all = ["force", "names"])]
+    pub(crate) damaged: bool,
 
     /// Move an existing store aside, to `DIR/old-N`
     #[arg(long)]
@@ -44,7 +57,7 @@ pub(crate) struct RestoreArguments {
     #[command(flatten)]
     pub(crate) store: StoreArguments,
 
-    /// Print a JSON object: directory, moved_to
+    /// Print a JSON object: directory, moved_to; with `--name` or `--damaged`: restored, undamaged, changed, missing, removed_entries
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
@@ -56,7 +69,15 @@ struct RestoreJson<'a> {
 }
 
 pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandStatus, CliError> {
+    let restores_names = arguments.damaged || !arguments.names.is_empty();
     let directory = match arguments.store.locate()?.location {
+        StoreLocation::Embedded(directory) if restores_names => {
+            return restore_names::run(arguments, &directory);
+        }
+        StoreLocation::Postgres(_) if restores_names => {
+            return Err(CliError::new("single names can be restored to an embedded store only")
+                .with_hint("restore the backup to another database"));
+        }
         StoreLocation::Embedded(directory) => directory,
         StoreLocation::Postgres(address) => return restore_postgres(arguments, address),
     };
@@ -123,17 +144,27 @@ fn restore_embedded(arguments: &RestoreArguments, directory: &Path) -> Result<Op
     let path = arguments.file.display();
     let mut file =
         File::open(&arguments.file).map_err(|error| CliError::io(format!("cannot read `{path}`"), &error))?;
-    restore(&mut file, directory, arguments.force).map_err(|error| match &error {
-        RestoreError::StoreExists { .. } => store_exists_error(&error),
+    restore(&mut file, directory, arguments.force).map_err(|error| restore_error(&arguments.file, &error))
+}
+
+/// Error of restoring from a file, with a hint.
+pub(super) fn restore_error(path: &Path, error: &RestoreError) -> CliError {
+    let path = path.display();
+    match error {
+        RestoreError::StoreExists { .. } => store_exists_error(error),
         RestoreError::Locked(LockError::Held { .. }) => {
             CliError::new(error.to_string()).with_hint(STORE_LOCKED_HINT)
         }
         RestoreError::Open(error) => open_error(error),
+        RestoreError::Store(error) => read_error(error),
+        RestoreError::PagesDamaged { .. } => CliError::new(error.to_string()).with_hint(
+            "restore the whole backup with `--force`, or copy what is readable with `tendot export`",
+        ),
         RestoreError::UnknownVersion => CliError::new(format!("`{path}`: {error}"))
             .with_hint("it was written by a newer version of tendot"),
         RestoreError::Locked(_) | RestoreError::Io { .. } => CliError::new(error.to_string()),
         _ => CliError::new(format!("`{path}`: {error}")),
-    })
+    }
 }
 
 /// Restores a temporary embedded store, and migrates it to PostgreSQL.

@@ -185,11 +185,18 @@ fn verify_embedded(arguments: &VerifyArguments, directory: &Path) -> Result<Comm
         .map_err(|error| read_error(&error))?;
     bar.finish_and_clear();
     drop(store);
-    if report_verified(&verified, &keys, arguments)? == CommandStatus::Success && arguments.repair {
-        let store = EmbeddedStore::open(directory).map_err(|error| open_error(&error))?;
-        runtime::multi_thread(1)?.block_on(repair_index(store.into()))?;
+    let status = report_verified(&verified, &keys, arguments)?;
+    // Name hashes can be computed from the records.
+    if !arguments.repair || verified.error_count > verified.name_hash_errors {
+        return Ok(status);
     }
-    Ok(status_of(&verified))
+    let store = EmbeddedStore::open(directory).map_err(|error| open_error(&error))?;
+    if verified.name_hash_errors > 0 {
+        store.rebuild_name_hashes().map_err(|error| read_error(&error))?;
+        eprint_line("name hashes: computed anew from the records");
+    }
+    runtime::multi_thread(1)?.block_on(repair_index(store.into()))?;
+    Ok(CommandStatus::Success)
 }
 
 /// Rebuilds the index of descriptions.
@@ -231,6 +238,20 @@ fn verify_postgres(arguments: &VerifyArguments, address: &str) -> Result<Command
     Ok(status_of(&verified))
 }
 
+/// Maximum number of names in the hint.
+const MAX_NAMES_IN_HINT: usize = 3;
+
+/// Command that restores the damaged names; `None` if there are none.
+fn restore_hint(names: &[Box<str>]) -> Option<String> {
+    let flags: Vec<String> = match names {
+        [] => return None,
+        names if names.len() > MAX_NAMES_IN_HINT => vec!["--damaged".into()],
+        names => names.iter().map(|name| format!("--name '{}'", escape_control(name))).collect(),
+    };
+    let flags = flags.join(" ");
+    Some(format!("restore damaged names: stop the server and run `tendot restore {flags} BACKUP`"))
+}
+
 fn report_verified(
     verified: &VerifyReport,
     keys: &KeyWarnings,
@@ -266,5 +287,12 @@ fn report_verified(
     }
     let faults = if *damaged == 1 { "1 fault" } else { &format!("{damaged} faults") };
     eprint_line(format_args!("{} records verified, {faults} found", records + tombstones));
+    if *damaged == verified.name_hash_errors {
+        eprint_line(
+            "no record is damaged; stop the server and compute the name hashes anew with `tendot verify --repair`",
+        );
+    } else if let Some(hint) = restore_hint(&verified.damaged_names) {
+        eprint_line(hint);
+    }
     Ok(CommandStatus::Negative)
 }

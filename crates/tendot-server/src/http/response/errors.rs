@@ -671,7 +671,7 @@ mod tests {
             (StoreError::ReadOnly { reason: reason() }, 503, "store-read-only"),
             (StoreError::Unavailable { operation: "x", reason: reason() }, 503, "store-unavailable"),
             (StoreError::InDoubt { reason: reason() }, 503, "outcome-unknown"),
-            (StoreError::Corrupt { detail: reason() }, 500, "store-failed"),
+            (StoreError::Corrupt { detail: reason() }, 500, "corrupt"),
         ] {
             let problem = problem_for_store(&error);
             assert_eq!((problem.status().as_u16(), problem.code()), (status, code));

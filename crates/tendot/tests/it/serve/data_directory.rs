@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use tendot_testing::wait_until;
+
 use crate::support::{TestDir, TestServer};
 
 /// Writes are refused, reads work, and health checks and metrics say why; when the directory is back, writes work again.
@@ -40,4 +42,34 @@ fn moved_and_deleted_data_directory() {
     fs::remove_dir_all(dir.file("data")).unwrap();
     check_refused(2);
     assert_eq!(server.get("/api/handles/10.5555/moved").status, 404);
+}
+
+/// A damaged record is 500 `corrupt`, never 404, and the scrub shows it in health check and metrics.
+#[test]
+fn damaged_records_are_reported() {
+    let dir = TestDir::new();
+    drop(TestServer::builder(&dir).data("data").demo().start());
+    let path = dir.file("data/data.mdb");
+    let mut bytes = fs::read(&path).unwrap();
+    let name = b"10.5555/DEMO";
+    let found = bytes.windows(name.len()).enumerate().filter(|(_, window)| window == name);
+    let offsets: Vec<usize> = found.map(|(at, _)| at).collect();
+    assert!(!offsets.is_empty());
+    // The end of the key: the name is not found, and the record belongs to no name.
+    offsets.into_iter().for_each(|at| bytes[at + name.len() - 1] ^= 1);
+    fs::write(&path, bytes).unwrap();
+    let server = TestServer::builder(&dir).data("data").start();
+    let response = server.get("/api/v1/dois/10.5555/demo");
+    assert_eq!(response.status, 500, "{}", response.text());
+    assert!(response.text().contains("\"corrupt\""), "{}", response.text());
+    for path in ["/10.5555/demo", "/api/handles/10.5555/demo"] {
+        assert_eq!(server.get(path).status, 500, "{path}");
+    }
+    assert_eq!(server.get("/api/handles/10.5555/absent").status, 404);
+    wait_until("the scrub has ended", || server.metric("tendot_store_scrub_damaged") > 0.0);
+    let response = server.get("/readyz?write");
+    assert_eq!(
+        (response.status, &*response.text()),
+        (200, "ready, damaged: the scrub found damage; run `tendot verify`\n")
+    );
 }

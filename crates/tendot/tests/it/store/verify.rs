@@ -273,3 +273,62 @@ fn truncated_store_is_reported_as_damage() {
     let lines = String::from_utf8(output.stdout.clone()).unwrap();
     assert_eq!((output.status.code(), lines.contains("is truncated")), (Some(1), true), "{lines}");
 }
+
+/// Damages the value of a record in all pages.
+fn damage_record(store: &StoreDir, name: &[u8]) {
+    let path = store.dir.file("data/data.mdb");
+    let mut bytes = fs::read(&path).unwrap();
+    let offsets: Vec<usize> =
+        bytes.windows(name.len()).enumerate().filter(|(_, at)| *at == name).map(|(at, _)| at).collect();
+    assert!(!offsets.is_empty());
+    for offset in offsets {
+        bytes[offset + name.len() + 4] ^= 1;
+    }
+    fs::write(&path, bytes).unwrap();
+}
+
+/// Single damaged names are restored from a backup, with the command that `verify` prints; names that changed since are not.
+#[test]
+fn damaged_names_are_restored() {
+    let store = StoreDir::new();
+    let file = store.dir.write("records.jsonl", to_lines(&generate_records(200)));
+    store.import(&[&file], 0);
+    let backup = store.dir.file("backup");
+    let backup = backup.to_str().unwrap();
+    store.run_ok(&["backup", backup]);
+    let exported = store.run_ok(&["export"]);
+    let new = json!({"handle": "10.5555/NEW", "values": [{"index": 1, "type": "URL",
+        "data": {"format": "string", "value": "https://new.example.org/"}}]});
+    store.import(&[&store.dir.write("new.jsonl", new.to_string() + "\n")], 0);
+    for name in [&b"10.5007/REC-7"[..], b"10.5555/NEW"] {
+        damage_record(&store, name);
+    }
+    let output = store.run(&["verify"]);
+    assert_eq!(output.status.code(), Some(1));
+    let printed = stderr(&output);
+    assert!(printed.contains("stop the server and run `tendot restore --"), "{printed}");
+
+    let output = store.run(&["restore", "--name", "10.5555/new", "--name", "10.5008/rec-8", backup]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let printed = stderr(&output);
+    assert!(printed.contains("`10.5555/NEW`: not restored: the backup does not have it"), "{printed}");
+    assert!(printed.contains("`10.5008/REC-8`: not damaged, not changed"), "{printed}");
+    let output = store.run(&["restore", "--damaged", "--json", backup]);
+    let json: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{json}");
+    assert_eq!(json["missing"], json!(["10.5555/NEW"]));
+    assert!(json["restored"].as_array().is_some_and(|names| !names.is_empty()), "{json}");
+    let output = store.run(&["verify"]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1);
+
+    // The name that the backup does not have is in a later one.
+    store.run_ok(&["restore", "--force", "--yes", backup]);
+    assert_eq!(store.run_ok(&["export"]), exported);
+    store.run_ok(&["verify"]);
+    let other = StoreDir::new();
+    other.import(&[&file], 0);
+    damage_record(&other, b"10.5007/REC-7");
+    let output = other.run(&["restore", "--damaged", backup]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("not an earlier state of this store"), "{}", stderr(&output));
+}

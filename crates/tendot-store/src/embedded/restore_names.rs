@@ -1,0 +1,241 @@
+//! Restoring damaged names from a backup, in place.
+
+use std::fs::File;
+use std::io::Seek as _;
+use std::ops::Bound;
+use std::path::Path;
+
+use heed::RwTxn;
+
+use super::backup::BackupFile;
+use super::lmdb::page_check::PageFile;
+use super::read::{RawEntry, entries_from};
+use super::restore::{RESTORE_DIR, prepare_restored_store};
+use super::{EmbeddedStore, Lmdb, OpenError, RestoreError, backend_error, history};
+use crate::model::name_key::storage_key;
+use crate::{NameKey, StoreError, durable_dir};
+
+/// Result of restoring damaged names.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct RestoredNames {
+    /// Names whose records were restored.
+    pub restored: Vec<Box<str>>,
+    /// Names that are not damaged; they were not changed.
+    pub undamaged: Vec<Box<str>>,
+    /// Damaged names that were changed after the backup, so it does not have their last state.
+    pub changed: Vec<Box<str>>,
+    /// Damaged names that the backup does not have.
+    pub missing: Vec<Box<str>>,
+    /// Number of entries removed because their keys were damaged, so that they belong to no name.
+    pub removed_entries: u64,
+}
+
+/// Restores damaged names from a backup of the same store: those given, or all. Only records that cannot be read and have not been
+/// changed since the backup are written, exactly as they were; with `dry_run`, nothing is written.
+pub fn restore_names(
+    file: &mut File,
+    directory: &Path,
+    names: Option<&[NameKey]>,
+    dry_run: bool,
+) -> Result<RestoredNames, RestoreError> {
+    let io_error = |error| RestoreError::Io { path: directory.into(), error };
+    file.rewind().map_err(RestoreError::Read)?;
+    let backup = BackupFile::open(file)?;
+    if !directory.join("data.mdb").try_exists().map_err(io_error)? {
+        return Err(OpenError::NotFound { directory: directory.into() }.into());
+    }
+    let (lmdb, _lock) = Lmdb::open(directory)?;
+    let checked = PageFile::with_last_state(&lmdb.env, PageFile::check_all);
+    let checked = checked.map_err(|error| backend_error("starting a read transaction", error))?;
+    checked.map_err(|detail| RestoreError::PagesDamaged { detail })?;
+    // Removed when the store is next opened for writing, if this is interrupted.
+    let restoring = directory.join(RESTORE_DIR);
+    durable_dir::recreate_private_dir(&restoring).map_err(io_error)?;
+    let restored = prepare_restored_store(backup, &restoring).and_then(|()| {
+        let backup = EmbeddedStore::open_read_only(&restoring)?;
+        let restore = NameRestore { lmdb: &lmdb, backup: &backup.lmdb, dry_run };
+        restore.run(names)
+    });
+    durable_dir::remove_dir(&restoring).map_err(io_error)?;
+    restored
+}
+
+/// Restore in progress.
+struct NameRestore<'a> {
+    lmdb: &'a Lmdb,
+    backup: &'a Lmdb,
+    dry_run: bool,
+}
+
+impl NameRestore<'_> {
+    fn run(&self, names: Option<&[NameKey]>) -> Result<RestoredNames, RestoreError> {
+        let write_error = |error| backend_error("restoring names", error);
+        self.check_origin()?;
+        let mut txn = self.lmdb.env.write_txn().map_err(write_error)?;
+        let mut result = RestoredNames::default();
+        self.restore_dictionary(&mut txn)?;
+        let found;
+        let names = match names {
+            Some(names) => names,
+            None => {
+                found = self.find_damaged(&mut txn, &mut result)?;
+                &found
+            }
+        };
+        for name in names {
+            self.restore_name(&mut txn, name, &mut result)?;
+        }
+        if !self.dry_run {
+            self.lmdb.commit(txn).map_err(write_error)?;
+            self.lmdb.commit_both_states().map_err(write_error)?;
+        }
+        Ok(result)
+    }
+
+    /// Checks that the backup is an earlier state of the store: records refer to entries of other databases by number.
+    fn check_origin(&self) -> Result<(), RestoreError> {
+        let (txn, backup_txn) = (self.lmdb.begin_read()?, self.backup.begin_read()?);
+        let name = NameKey::new("origin").map_err(|_| RestoreError::OtherStore)?;
+        let hash = |lmdb: &Lmdb, txn| Ok::<_, StoreError>(lmdb.name_hasher(txn)?.name(name.as_bytes()));
+        let head = self.backup.read_head(&backup_txn)?;
+        let is_same = hash(self.lmdb, &txn)? == hash(self.backup, &backup_txn)?
+            && match self.lmdb.log_entry(&txn, head.sequence) {
+                Ok(Some(entry)) => entry.link.hash() == head.log_hash,
+                Ok(None) => head.sequence == 0,
+                Err(_) => true,
+            };
+        if is_same { Ok(()) } else { Err(RestoreError::OtherStore) }
+    }
+
+    /// Restores damaged dictionary entries, which never change.
+    fn restore_dictionary(&self, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
+        let backup_txn = self.backup.begin_read()?;
+        for entry in self.raw_entries(&backup_txn, false)? {
+            let (key, value) = entry?;
+            let id = key.try_into().map(u32::from_be_bytes).unwrap_or(u32::MAX);
+            if self.lmdb.dictionary_entry(txn, id).is_err() {
+                let put = self.lmdb.databases.dictionary.put(txn, key, value);
+                put.map_err(|error| backend_error("restoring the dictionary", error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Entries of the backup: records or dictionary entries.
+    fn raw_entries<'t>(
+        &self,
+        txn: &'t heed::RoTxn<'_>,
+        of_records: bool,
+    ) -> Result<impl Iterator<Item = Result<RawEntry<'t>, StoreError>> + use<'t>, StoreError> {
+        let databases = self.backup.databases;
+        let database = if of_records { databases.records } else { databases.dictionary };
+        entries_from(database, txn, Bound::Unbounded, "reading the backup")
+    }
+
+    /// Finds all damaged names of store and backup; removes entries with damaged keys.
+    fn find_damaged(
+        &self,
+        txn: &mut RwTxn<'_>,
+        result: &mut RestoredNames,
+    ) -> Result<Vec<NameKey>, StoreError> {
+        let (mut names, mut damaged_keys) = (Vec::new(), Vec::new());
+        for entry in entries_from(self.lmdb.databases.records, txn, Bound::Unbounded, "reading records")? {
+            let (key, value) = entry?;
+            if self.lmdb.decode_record(txn, key, value).is_ok() {
+                continue;
+            }
+            let has_hash = self.lmdb.has_name_hash(txn, self.lmdb.name_hasher(txn)?.name(key))?;
+            match str::from_utf8(key).ok().and_then(|name| NameKey::new(name).ok()) {
+                Some(name) if has_hash => names.push(name),
+                // The backup has the name of a long one.
+                _ if has_hash => {}
+                _ => damaged_keys.push(key.to_vec()),
+            }
+        }
+        for key in &damaged_keys {
+            let deleted = self.lmdb.databases.records.delete(txn, key);
+            deleted.map_err(|error| backend_error("removing a damaged entry", error))?;
+        }
+        result.removed_entries = damaged_keys.len() as u64;
+        let backup_txn = self.backup.begin_read()?;
+        for entry in self.raw_entries(&backup_txn, true)? {
+            let (key, value) = entry?;
+            let name = NameKey::new(&Lmdb::decode_header(key, value)?.name);
+            let Ok(name) = name else { continue };
+            if matches!(self.read(txn, &name), Err(StoreError::Corrupt { .. })) {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// Reads a record with its registration inside the write transaction; whether there is one.
+    fn read(&self, txn: &RwTxn<'_>, name: &NameKey) -> Result<bool, StoreError> {
+        let record = self.lmdb.get_disk_record_in_write(txn, name)?;
+        let record = record.map(|record| self.lmdb.with_registration(txn, record)).transpose()?;
+        Ok(record.is_some())
+    }
+
+    fn restore_name(
+        &self,
+        txn: &mut RwTxn<'_>,
+        name: &NameKey,
+        result: &mut RestoredNames,
+    ) -> Result<(), StoreError> {
+        let shown = || Box::from(name.to_string());
+        match self.read(txn, name) {
+            Ok(true) => {
+                result.undamaged.push(shown());
+                return Ok(());
+            }
+            Ok(false) => {
+                result.missing.push(shown());
+                return Ok(());
+            }
+            Err(StoreError::Corrupt { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let backup_txn = self.backup.begin_read()?;
+        let Some(record) = self.backup.get_disk_record(&backup_txn, name)? else {
+            result.missing.push(shown());
+            return Ok(());
+        };
+        let since = self.backup.read_head(&backup_txn)?.sequence;
+        if history::NameHistory::new(self.lmdb, txn, name).has_entry_after(since)? {
+            result.changed.push(shown());
+            return Ok(());
+        }
+        self.copy_record(txn, &backup_txn, name, record.registration)
+            .map_err(|error| backend_error("restoring a name", error))?;
+        result.restored.push(record.record.name);
+        Ok(())
+    }
+
+    /// Copies the stored bytes of a record and of its registration, and adds the hash of the name if it is missing.
+    fn copy_record(
+        &self,
+        txn: &mut RwTxn<'_>,
+        backup_txn: &heed::RoTxn<'_>,
+        name: &NameKey,
+        registration: Option<u64>,
+    ) -> Result<(), heed::Error> {
+        let (databases, from) = (self.lmdb.databases, self.backup.databases);
+        let key = storage_key(name);
+        if let Some(value) = from.records.get(backup_txn, &key)? {
+            databases.records.put(txn, &key, value)?;
+        }
+        if let Some(number) = registration.map(u64::to_be_bytes)
+            && let Some(value) = from.registrations.get(backup_txn, &number)?
+            && databases.registrations.get(txn, &number)? != Some(value)
+        {
+            databases.registrations.put(txn, &number, value)?;
+        }
+        let hash = self.lmdb.loaded_hasher(txn)?.name(&key);
+        if !self.lmdb.has_name_hash(txn, hash).unwrap_or(true) {
+            self.lmdb.insert_name_hashes(txn, &[hash])?;
+        }
+        Ok(())
+    }
+}
