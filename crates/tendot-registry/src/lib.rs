@@ -30,7 +30,6 @@ mod validate;
 
 pub use authorization::{Caller, HandleIdentity, HandleOperation};
 pub use call::CallContext;
-pub use clock::MAX_CLOCK_SKEW_MS;
 pub use command::{Command, CommandOutcome, RenewalCursor, RenewalPage, SigningSettings};
 pub use error::{
     ERROR_CODES, Error, ErrorCodeSpec, ExistingName, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind,

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use tendot_proto::{Budget, Handle, HandleValue};
-use tendot_store::{AnyStore, ChangeCounters, CountPage, NameKey, RecordStatus, Store};
+use tendot_store::{AnyStore, ChangeCounters, CountPage, NameKey, RecordStatus, ServiceClock, Store};
 
-use crate::clock::ServiceClock;
 use crate::command::TrackedStore;
 use crate::idempotency::KeyLocks;
 use crate::rules::Rules;

@@ -4,11 +4,6 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 
-/// Current Unix time in milliseconds.
-pub(crate) fn unix_millis() -> u64 {
-    to_unix_millis(SystemTime::now())
-}
-
 /// Unix time in milliseconds; 0 before 1970.
 pub(crate) fn to_unix_millis(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tendot_registry::{MAX_CLOCK_SKEW_MS, Registry, RegistryError, RenewalCursor, report};
+use tendot_registry::{Registry, RegistryError, RenewalCursor, report};
 use tendot_store::StoreError;
 use tokio::sync::watch;
 use tokio::task::yield_now;
@@ -176,11 +176,10 @@ impl Maintenance {
 async fn watch_clock(registry: &Registry) {
     let mut is_wrong = false;
     loop {
-        let skew_ms = registry.clock_skew_ms();
-        let was_wrong = std::mem::replace(&mut is_wrong, skew_ms.unsigned_abs() > MAX_CLOCK_SKEW_MS);
+        let was_wrong = std::mem::replace(&mut is_wrong, registry.has_wrong_system_clock());
         if is_wrong && !was_wrong {
             tracing::warn!(
-                skew_seconds = skew_ms / 1_000,
+                skew_seconds = registry.clock_skew_ms() / 1_000,
                 "the system clock differs from that of the database, or was set, and is not used; correct it, or restart the \
                  service if it is right"
             );

@@ -16,6 +16,7 @@ mod migration;
 mod model;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod service_clock;
 mod stale_reads;
 mod store;
 #[cfg(any(test, feature = "test-suite"))]
@@ -49,6 +50,7 @@ pub use postgres::{
     DatabaseHost, HostRole, PostgresImporter, PostgresOpenError, PostgresSettings, PostgresStore,
     PostgresTarget,
 };
+pub use service_clock::{MAX_CLOCK_SKEW_MS, ServiceClock};
 pub use stale_reads::with_stale_reads;
 pub use store::{AuxEntry, CountPage, NameEntry, NamePage, Store, StoreHead};
 pub use verify::{LogVerifier, VerifyReport};

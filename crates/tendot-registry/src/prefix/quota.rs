@@ -71,7 +71,7 @@ impl QuotaTable {
         let mut checks = self.lock();
         let check = checks.entry(prefix.into()).or_default();
         let is_free = !std::mem::replace(&mut check.is_counting, true);
-        is_free.then_some(CountGuard { quotas: self, prefix })
+        is_free.then(|| CountGuard { quotas: self, prefix })
     }
 
     /// Waits for the count of a prefix that is running.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tendot_registry::{MAX_CLOCK_SKEW_MS, Registry};
+use tendot_registry::Registry;
 use tendot_server::http::{HttpServer, Readiness};
 use tendot_store::{DatabaseHost, HostRole, ScrubStatus, WriteStatus};
 
@@ -24,7 +24,7 @@ pub(crate) fn register_database_status(
     };
     let (probe, clock) = (hosts.clone(), Arc::clone(registry));
     register_clock_skew(http, registry)
-        .readiness_probe(move || with_clock_warning(readiness(&probe()), clock.clock_skew_ms()))
+        .readiness_probe(move || with_clock_warning(readiness(&probe()), clock.has_wrong_system_clock()))
         .external_gauges(
             "tendot_database_up",
             "Whether the database host is reachable.",
@@ -85,7 +85,7 @@ pub(crate) fn register_write_status(
     let readiness = move || match probe().fault {
         Some(fault) => Readiness::ReadOnly(fault.as_str()),
         None if scrub_probe().is_some_and(|scrub| scrub.damaged > 0) => Readiness::Damaged(DAMAGED),
-        None => with_clock_warning(Readiness::Ready, clock.clock_skew_ms()),
+        None => with_clock_warning(Readiness::Ready, clock.has_wrong_system_clock()),
     };
     register_clock_skew(http, registry)
         .readiness_probe(readiness)
@@ -127,11 +127,9 @@ fn register_clock_skew(http: HttpServer, registry: &Arc<Registry>) -> HttpServer
 }
 
 /// Readiness with a warning if the system clock is wrong.
-const fn with_clock_warning(readiness: Readiness, skew_ms: i64) -> Readiness {
+const fn with_clock_warning(readiness: Readiness, is_wrong: bool) -> Readiness {
     match readiness {
-        Readiness::Ready if skew_ms.unsigned_abs() > MAX_CLOCK_SKEW_MS => {
-            Readiness::Warning("the system clock is wrong or was set")
-        }
+        Readiness::Ready if is_wrong => Readiness::Warning("the system clock is wrong or was set"),
         readiness => readiness,
     }
 }
@@ -184,12 +182,9 @@ mod tests {
     #[test]
     fn wrong_clock_is_a_warning() {
         let warning = Readiness::Warning("the system clock is wrong or was set");
-        for (skew_ms, expected) in
-            [(0, Readiness::Ready), (-60_000, Readiness::Ready), (60_001, warning), (-90_000_000, warning)]
-        {
-            assert_eq!(with_clock_warning(Readiness::Ready, skew_ms), expected, "{skew_ms}");
-        }
-        assert_eq!(with_clock_warning(Readiness::Unreachable, 90_000_000), Readiness::Unreachable);
+        assert_eq!(with_clock_warning(Readiness::Ready, true), warning);
+        assert_eq!(with_clock_warning(Readiness::Ready, false), Readiness::Ready);
+        assert_eq!(with_clock_warning(Readiness::Unreachable, true), Readiness::Unreachable);
     }
 
     fn host(role: &HostRole) -> DatabaseHost {

@@ -35,7 +35,7 @@ use crate::support::{StoreKind, TestRegistry, store_tests};
 store_tests!(memory, embedded, postgres => { random_commands });
 
 /// Time of the first command.
-const START_MS: u64 = 1_800_000_000_000;
+const START_MS: u64 = 1_700_000_000_000;
 
 /// Quota of the second prefix.
 const QUOTA: usize = 40;

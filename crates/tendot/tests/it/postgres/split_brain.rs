@@ -53,7 +53,7 @@ fn deposits_go_to_the_promoted_host() {
     for (number, server) in servers.iter().enumerate() {
         wait_for_readiness(server, 200, split);
         check_written(server, &format!("after-{number}"), new);
-        let metrics = server.get("/metrics").text();
+        let metrics = server.get("/metrics").text().into_owned();
         for (metric, host, value) in [
             ("tendot_database_primary", new, "1.0"),
             ("tendot_database_primary", old, "0.0"),

@@ -1,0 +1,126 @@
+//! System clock without jumps, for services whose store has no clock of its own.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Milliseconds by which the system clock may be off before it counts as wrong.
+pub const MAX_CLOCK_SKEW_MS: u64 = 60_000;
+
+/// Source of the system time, in milliseconds since 1970.
+type SystemClock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// System clock that never goes back, and does not follow jumps while the service runs: a jump by a day would expire every
+/// idempotency key.
+pub struct ServiceClock {
+    system: SystemClock,
+    steady: Mutex<SteadyClock>,
+}
+
+impl ServiceClock {
+    /// Clock that follows a source of the system time, in milliseconds since 1970.
+    pub fn new(system: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        Self { steady: Mutex::new(SteadyClock::new(system(), Instant::now())), system: Arc::new(system) }
+    }
+
+    /// Current time without jumps, in milliseconds since 1970.
+    pub fn now_ms(&self) -> u64 {
+        let mut steady = self.steady.lock().unwrap_or_else(PoisonError::into_inner);
+        steady.read((self.system)(), Instant::now())
+    }
+
+    /// Time of the system, in milliseconds since 1970.
+    pub fn system_ms(&self) -> u64 {
+        (self.system)()
+    }
+}
+
+impl Default for ServiceClock {
+    fn default() -> Self {
+        Self::new(|| {
+            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        })
+    }
+}
+
+impl fmt::Debug for ServiceClock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ServiceClock").field("steady", &self.steady).finish_non_exhaustive()
+    }
+}
+
+/// Clock that follows another one, but not its jumps.
+#[derive(Clone, Copy, Debug)]
+struct SteadyClock {
+    /// Last time read, and when.
+    last_ms: u64,
+    read_at: Instant,
+}
+
+impl SteadyClock {
+    const fn new(system_ms: u64, now: Instant) -> Self {
+        Self { last_ms: system_ms, read_at: now }
+    }
+
+    /// Current time, given that of the other clock.
+    fn read(&mut self, system_ms: u64, now: Instant) -> u64 {
+        let elapsed = now.saturating_duration_since(self.read_at);
+        let expected = self.last_ms.saturating_add(to_millis(elapsed));
+        let has_jumped = system_ms.abs_diff(expected) > MAX_CLOCK_SKEW_MS;
+        let next = if has_jumped { expected } else { system_ms.max(self.last_ms) };
+        // Fractions of a millisecond must not be lost when it is read often.
+        if next > self.last_ms {
+            (self.last_ms, self.read_at) = (next, now);
+        }
+        next
+    }
+}
+
+fn to_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_MS: u64 = 3_600_000;
+
+    /// Times shown by a clock that starts at an hour, for the times of the system clock after these milliseconds.
+    #[track_caller]
+    fn check(readings: &[(u64, u64, u64)]) {
+        let start = Instant::now();
+        let mut clock = SteadyClock::new(HOUR_MS, start);
+        for (after_ms, system_ms, expected) in readings {
+            assert_eq!(
+                clock.read(*system_ms, start + Duration::from_millis(*after_ms)),
+                *expected,
+                "{after_ms}"
+            );
+        }
+    }
+
+    #[test]
+    fn small_corrections_are_followed() {
+        check(&[
+            (1_000, HOUR_MS + 1_000, HOUR_MS + 1_000),
+            (2_000, HOUR_MS + 2_300, HOUR_MS + 2_300),
+            // Never back.
+            (2_100, HOUR_MS + 1_900, HOUR_MS + 2_300),
+            (3_000, HOUR_MS + 2_900, HOUR_MS + 2_900),
+        ]);
+    }
+
+    #[test]
+    fn jumps_are_not_followed() {
+        for jumped in [26 * HOUR_MS, 0] {
+            check(&[
+                (1_000, HOUR_MS + 1_000, HOUR_MS + 1_000),
+                (2_000, jumped, HOUR_MS + 2_000),
+                (9_000, jumped + 7_000, HOUR_MS + 9_000),
+                (10_000, HOUR_MS + 10_000, HOUR_MS + 10_000),
+            ]);
+        }
+    }
+}
