@@ -19,14 +19,13 @@ const RETRY_DELAY: Duration = Duration::from_millis(20);
 impl Client<'_> {
     /// Sends a batch of new and existing names.
     pub(super) fn batch(&mut self) {
-        let server = self.server(MAIN_PREFIX);
+        // One in three has names under the quota, too.
+        let prefix = if self.rng.percent(33) { QUOTA_PREFIX } else { MAIN_PREFIX };
+        let server = self.server(prefix);
         let mut names = BTreeSet::new();
-        for _ in 0..self.rng.in_range(2, 12) {
-            // Only the first server takes names under a quota.
-            let is_limited = server == 0 && self.rng.percent(20);
-            names.insert(self.name(if is_limited { QUOTA_PREFIX } else { MAIN_PREFIX }));
+        for number in 0..self.rng.in_range(2, 12) {
+            names.insert(self.name(if number % 2 == 0 { prefix } else { MAIN_PREFIX }));
         }
-        let is_bound = names.iter().any(|name| name.starts_with(QUOTA_PREFIX));
         let ledger = &self.load.ledger;
         let begin = |name: &String| ledger.begin(name, Action::Put, server);
         let operations: Vec<usize> = names.iter().map(begin).collect();
@@ -35,9 +34,8 @@ impl Client<'_> {
         let key = self.new_key();
         let request = self.agency_request("POST", "/api/v1/dois/batch").header(&key);
         let request = request.header("Content-Type: application/x-ndjson").body(lines.collect::<String>());
-        let (count, mut rng, mut first) = (self.load.service.len(), self.rng.clone(), Some(server));
-        let next = || first.take().unwrap_or_else(|| if is_bound { 0 } else { rng.below(count) });
-        let (answer, results) = send_batch(&mut self.connections, next, &request, operations.len());
+        let servers = self.attempts(server, prefix);
+        let (answer, results) = send_batch(&mut self.connections, servers, &request, operations.len());
         for (operation, result) in operations.iter().zip(&results) {
             ledger.set_server(*operation, answer.server);
             record_result(ledger, *operation, result);

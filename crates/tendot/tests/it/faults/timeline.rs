@@ -188,45 +188,53 @@ impl<'l> Timeline<'l> {
         (first, last)
     }
 
-    /// Assigns the other changes, deletions and transfers, to operations: that with the earliest end among those that fit.
+    /// Assigns the other changes, deletions and transfers, to operations that fit: every change to one, and every acknowledged
+    /// operation to a change (bipartite matching).
     fn match_others(&mut self) -> Result<(), String> {
-        let mut applied = BTreeSet::new();
-        for (position, change) in self.history.iter().enumerate() {
-            if self.authors[position].is_some() {
-                continue;
+        let is_other = |operation: &&&Operation| {
+            let is_other = matches!(operation.action, Action::Delete | Action::Transfer { .. });
+            is_other && operation.outcome != Outcome::Refused
+        };
+        let mut operations: Vec<&Operation> = self.operations.iter().filter(is_other).copied().collect();
+        // An assigned operation stays assigned.
+        operations.sort_by_key(|operation| operation.outcome != Outcome::Acknowledged);
+        let fitting: Vec<_> = operations.iter().map(|operation| self.fitting_changes(operation)).collect();
+        let mut owners: Vec<Option<usize>> = vec![None; self.history.len()];
+        for (number, operation) in operations.iter().enumerate() {
+            let is_assigned = assign(number, &fitting, &mut owners, &mut BTreeSet::new());
+            if !is_assigned && operation.outcome == Outcome::Acknowledged {
+                return self.error(&format!("operation {} was acknowledged and is lost", operation.id));
             }
-            let (first, last) = self.window(position);
-            let candidates = self.operations.iter().filter(|operation| {
-                let is_same = match &operation.action {
-                    Action::Delete => !matches!(change.after.state, ObservedState::Url(_)),
-                    Action::Transfer { to } => change.after.registrant.as_ref() == Some(to),
-                    _ => false,
-                };
-                is_same
-                    && operation.outcome != Outcome::Refused
-                    && !applied.contains(&operation.id)
-                    && operation.started <= last
-                    && operation.ended.is_none_or(|ended| ended >= first)
-            });
-            let Some(author) = candidates.min_by_key(|operation| operation.ended.unwrap_or(u64::MAX)) else {
+        }
+        for (position, owner) in owners.into_iter().enumerate() {
+            let owner = owner.map(|number| operations[number]);
+            let change = &self.history[position];
+            if owner.is_none() && self.authors[position].is_none() {
                 return self.error(&format!("change {} has no operation", change.sequence));
-            };
-            applied.insert(author.id);
+            }
             // Only one operation can have retired the name, so this is the one.
-            if change.kind == "tombstone" && author.outcome == Outcome::Acknowledged {
-                self.authors[position] = Some(*author);
+            let is_known = |owner: &&Operation| owner.outcome == Outcome::Acknowledged;
+            if let Some(owner) = owner.filter(is_known).filter(|_| change.kind == "tombstone") {
+                self.authors[position] = Some(owner);
             }
         }
-        let is_other = |action: &Action| matches!(action, Action::Delete | Action::Transfer { .. });
-        let lost = self.operations.iter().find(|operation| {
-            is_other(&operation.action)
-                && operation.outcome == Outcome::Acknowledged
-                && !applied.contains(&operation.id)
-        });
-        match lost {
-            Some(lost) => self.error(&format!("operation {} was acknowledged and is lost", lost.id)),
-            None => Ok(()),
-        }
+        Ok(())
+    }
+
+    /// Positions of the deletions and transfers that may be the effect of an operation.
+    fn fitting_changes(&self, operation: &Operation) -> Vec<usize> {
+        let is_fitting = |position: &usize| {
+            let after = &self.history[*position].after;
+            let is_same = match &operation.action {
+                Action::Delete => !matches!(after.state, ObservedState::Url(_)),
+                Action::Transfer { to } => after.registrant.as_ref() == Some(to),
+                _ => false,
+            };
+            let (first, last) = self.window(*position);
+            let is_then = operation.started <= last && operation.ended.is_none_or(|ended| ended >= first);
+            self.authors[*position].is_none() && is_same && is_then
+        };
+        (0..self.history.len()).filter(is_fitting).collect()
     }
 
     /// A read returns a state that the name had between its begin and its end. Acknowledgements count at the same server only:
@@ -250,6 +258,25 @@ impl<'l> Timeline<'l> {
         }
         self.error(&format!("read {} returned a state that the name did not have then", read.id))
     }
+}
+
+/// Assigns an operation to one of its changes, and operations that are in the way to others (augmenting path).
+fn assign(
+    operation: usize,
+    fitting: &[Vec<usize>],
+    owners: &mut [Option<usize>],
+    visited: &mut BTreeSet<usize>,
+) -> bool {
+    for change in &fitting[operation] {
+        if !visited.insert(*change) {
+            continue;
+        }
+        if owners[*change].is_none_or(|owner| assign(owner, fitting, owners, visited)) {
+            owners[*change] = Some(operation);
+            return true;
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -325,6 +352,11 @@ mod tests {
         for writes in [&[Some(0)][..], &[Some(0), Some(1)], &[Some(0), None], &[Some(0), Some(1), None]] {
             check(&[create.clone(), update(Unknown), retire(Unknown)], writes).unwrap();
         }
+        // Of two retirements, the second one was acknowledged; the first one cannot have happened later.
+        let killed = Operation { ended: Some(3), ..operation(4, Action::Delete, (2, 3), Unknown) };
+        check(&[create.clone(), killed.clone(), retire(Acknowledged)], &[Some(0), None]).unwrap();
+        let late = operation(1, Action::Update, (4, 5), Acknowledged);
+        fails(&[create.clone(), killed, late], &[Some(0), Some(1), None], "change 3 has no operation");
         // Two updates in the wrong order.
         let second = operation(4, Action::Update, (6, 7), Acknowledged);
         let updates = [create.clone(), update(Acknowledged), second];

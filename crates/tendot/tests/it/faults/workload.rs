@@ -17,6 +17,9 @@ const OPERATIONS_PER_NAME: usize = 6;
 /// Names in use at a time, per prefix.
 const NAME_POOL_SIZE: usize = 12;
 
+/// Servers that register names under the prefix with the quota: it is exact for one server.
+const QUOTA_SERVERS: usize = 1;
+
 /// A client: its random numbers, connections and token.
 #[derive(Debug)]
 pub(super) struct Client<'w> {
@@ -56,9 +59,21 @@ impl<'w> Client<'w> {
         }
     }
 
-    /// A random server. Only the first one takes names under a quota.
+    /// A random server for names of a prefix.
     pub(super) fn server(&mut self, prefix: &str) -> usize {
-        if prefix == QUOTA_PREFIX { 0 } else { self.rng.below(self.load.service.len()) }
+        self.rng.below(self.server_count(prefix))
+    }
+
+    /// Number of servers for names of a prefix.
+    fn server_count(&self, prefix: &str) -> usize {
+        let count = self.load.service.len();
+        if prefix == QUOTA_PREFIX { count.min(QUOTA_SERVERS) } else { count }
+    }
+
+    /// Servers for the attempts of one request: this one, then random ones.
+    pub(super) fn attempts(&self, first: usize, prefix: &str) -> impl FnMut() -> usize + use<> {
+        let (count, mut rng, mut first) = (self.server_count(prefix), self.rng.clone(), Some(first));
+        move || first.take().unwrap_or_else(|| rng.below(count))
     }
 
     /// A name in use: other clients use it, too.
@@ -109,11 +124,8 @@ impl<'w> Client<'w> {
         }
         let request = request.header(&self.new_key());
         // The key makes it one operation, also at the other servers.
-        let (count, mut rng) = (self.load.service.len(), self.rng.clone());
-        let mut first = Some(server);
-        let is_bound = prefix == QUOTA_PREFIX;
-        let next = || first.take().unwrap_or_else(|| if is_bound { 0 } else { rng.below(count) });
-        let answer = self.connections.send_until_answered(next, &request);
+        let servers = self.attempts(server, prefix);
+        let answer = self.connections.send_until_answered(servers, &request);
         self.finish(id, &answer);
         if answer.outcome == Outcome::Acknowledged {
             assert_eq!(answer.status, 201, "{}", answer.response.text());
