@@ -54,17 +54,17 @@ impl MigrationSource for EmbeddedStore {
     ) -> Result<HistoryBatch, StoreError> {
         self.read_with_fallback(|lmdb| {
             let (txn, mut entries, mut size) = (lmdb.begin_read()?, Vec::new(), 0);
-            let HistoryPosition { name: first, mut after } = at;
+            let HistoryPosition { name: first, mut after, base } = at;
             for (index, name) in names.iter().enumerate().skip(first) {
                 let history =
                     lmdb.history_in_txn(&txn, name, HistoryOrder::OldestFirst { after }, MAX_BATCH_ITEMS)?;
-                after = 0;
+                after = base;
                 size += history.entries.iter().map(history_memory_size).sum::<usize>();
                 entries.extend(history.entries.into_iter().map(|history_entry| (index, history_entry)));
                 let next = match history.next {
-                    Some(after) => Some(HistoryPosition { name: index, after }),
+                    Some(after) => Some(HistoryPosition { name: index, after, base }),
                     None if size >= MAX_BATCH_BYTES || entries.len() >= MAX_BATCH_ITEMS => {
-                        Some(HistoryPosition { name: index + 1, after: 0 })
+                        Some(HistoryPosition::start_of(index + 1, base))
                     }
                     None => None,
                 };

@@ -7,7 +7,7 @@ use super::snapshot::RecordAtPosition;
 use super::traits::{MigrationSource, MigrationTarget};
 use super::{MigrationError, MigrationReport, Migrator};
 use crate::model::name_key::storage_key;
-use crate::{EditKind, NameKey, Store as _, StoredRecord};
+use crate::{EditKind, LogEntry, NameKey, Store as _, StoredRecord};
 
 /// Maximum number of retries for names that change meanwhile.
 const MAX_COMPARE_ATTEMPTS: u32 = 100;
@@ -55,6 +55,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         end: u64,
         only_removed: bool,
     ) -> Result<(), MigrationError> {
+        let base = after;
         while let Some(source) = self.read_source_log(after, end).await? {
             let target =
                 self.target.store().read_log(after, source.len()).await.map_err(MigrationError::Target)?;
@@ -65,7 +66,13 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             }
             let is_wanted = |kind| !only_removed || kind == EditKind::Remove;
             let names = record_names(source.iter().filter(|log_entry| is_wanted(log_entry.kind)));
-            self.compare_names(names, only_removed).await?;
+            // Earlier entries have been compared, unless they were redacted.
+            let is_redaction = |log_entry: &&LogEntry| log_entry.kind == EditKind::Redact;
+            let redacted = record_names(source.iter().filter(is_redaction));
+            let (whole, changed): (Vec<_>, Vec<_>) =
+                names.into_iter().partition(|name| redacted.contains(name));
+            self.compare_names(whole, only_removed, 0).await?;
+            self.compare_names(changed, only_removed, base).await?;
             after = source.last().map_or(end, |last| last.sequence);
         }
         Ok(())
@@ -89,11 +96,16 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             let (source, target) = (source.into_iter().filter(within), target.into_iter().filter(within));
             let pairs = pair_by_key(source, target);
             after = pairs.last().map(|pair| pair.key.clone());
-            self.compare_pairs(pairs).await?;
+            self.compare_pairs(pairs, 0).await?;
         }
     }
 
-    async fn compare_names(&mut self, names: Vec<NameKey>, only_removed: bool) -> Result<(), MigrationError> {
+    async fn compare_names(
+        &mut self,
+        names: Vec<NameKey>,
+        only_removed: bool,
+        base: u64,
+    ) -> Result<(), MigrationError> {
         let mut rest = names;
         while !rest.is_empty() {
             let source = self.source.read_records(&rest).await.map_err(MigrationError::Source)?;
@@ -102,16 +114,16 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             let both = rest.into_iter().zip(source.into_iter().zip(target));
             let pairs = both.map(|(key, (source, target))| RecordPair { key, source, target });
             let is_wanted = |pair: &RecordPair| !only_removed || pair.source.is_none();
-            self.compare_pairs(pairs.filter(is_wanted).collect()).await?;
+            self.compare_pairs(pairs.filter(is_wanted).collect(), base).await?;
             rest = later;
         }
         Ok(())
     }
 
-    /// Compares names; undetermined ones again after catching up.
-    async fn compare_pairs(&mut self, pairs: Vec<RecordPair>) -> Result<(), MigrationError> {
+    /// Compares names, with their histories after `base`; undetermined ones again after catching up.
+    async fn compare_pairs(&mut self, pairs: Vec<RecordPair>, base: u64) -> Result<(), MigrationError> {
         self.report.compared += pairs.len() as u64;
-        let mut undetermined = self.compare_determined(pairs).await?;
+        let mut undetermined = self.compare_determined(pairs, base).await?;
         for _ in 0..MAX_COMPARE_ATTEMPTS {
             if undetermined.is_empty() {
                 (self.progress)(&self.report);
@@ -132,7 +144,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
                     .map_err(MigrationError::Target)?
                     .pop()
                     .flatten();
-                again.extend(self.compare_determined(vec![RecordPair { key, source, target }]).await?);
+                again.extend(self.compare_determined(vec![RecordPair { key, source, target }], base).await?);
             }
             undetermined = again;
         }
@@ -140,12 +152,18 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
     }
 
     /// Compares names; returns those whose state is undetermined.
-    async fn compare_determined(&mut self, pairs: Vec<RecordPair>) -> Result<Vec<NameKey>, MigrationError> {
+    async fn compare_determined(
+        &mut self,
+        pairs: Vec<RecordPair>,
+        base: u64,
+    ) -> Result<Vec<NameKey>, MigrationError> {
         let names: Vec<NameKey> = pairs.iter().map(|pair| pair.key.clone()).collect();
         let mut differences = Vec::new();
         let mut undetermined = Vec::new();
-        let (mut source, mut target) =
-            (HistoryCursor::new(self.source, &names), HistoryCursor::new(self.target.store(), &names));
+        let (mut source, mut target) = (
+            HistoryCursor::new(self.source, &names, base),
+            HistoryCursor::new(self.target.store(), &names, base),
+        );
         for (index, pair) in pairs.into_iter().enumerate() {
             let mut later = None;
             let mut first_difference = None;

@@ -15,7 +15,12 @@ use super::snapshot::{RecordAtPosition, SnapshotPosition};
 use super::traits::{MigrationSource, MigrationTarget};
 use super::{MAX_REMAINING_LOG_ENTRIES, MigrationError, MigrationReport, Migrator};
 use crate::model::name_key::storage_key;
-use crate::{EditKind, LogEntry, NameKey, PriorState, Store as _, StoreError, StoredRecord};
+use crate::{
+    EditKind, HistoryEntry, HistoryOrder, LogEntry, NameKey, PriorState, Store as _, StoreError, StoredRecord,
+};
+
+/// Maximum number of history entries that are searched for the one that introduced a registration.
+const MAX_TRACKED_ENTRIES: usize = 4;
 
 /// Maximum number of polls for a pending log entry, and delay between them.
 const MAX_SETTLE_ATTEMPTS: u32 = 600;
@@ -36,7 +41,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
                 after = Some(last.clone());
                 let (names, records): (Vec<_>, Vec<_>) =
                     records.into_iter().map(|(key, record)| (key, Some(record))).unzip();
-                self.copy_records_with_history(&names, records).await?;
+                self.copy_records_with_history(&names, records, 0).await?;
                 self.checkpoint.stage = MigrationStage::Records(after.clone());
                 self.flush().await?;
             }
@@ -45,7 +50,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         if let MigrationStage::RemovedNames(mut after) = self.checkpoint.stage {
             while let Some(log_entries) = self.read_source_log(after, self.checkpoint.copied_to).await? {
                 let removals = log_entries.iter().filter(|log_entry| log_entry.kind == EditKind::Remove);
-                self.copy_names(record_names(removals), true).await?;
+                self.copy_names(record_names(removals), true, 0).await?;
                 after = log_entries.last().map_or(self.checkpoint.copied_to, |last| last.sequence);
                 self.checkpoint.stage = MigrationStage::RemovedNames(after);
                 self.flush().await?;
@@ -101,12 +106,19 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
                     _ => {}
                 }
             }
-            self.copy_names(record_names(&log_entries), false).await?;
+            // A redaction changes earlier states.
+            let is_redaction = |log_entry: &&LogEntry| log_entry.kind == EditKind::Redact;
+            let redacted = record_names(log_entries.iter().filter(is_redaction));
+            let (whole, changed): (Vec<_>, Vec<_>) =
+                record_names(&log_entries).into_iter().partition(|name| redacted.contains(name));
+            self.copy_names(whole, false, 0).await?;
+            self.copy_names(changed, false, self.copied_histories_to).await?;
             self.flush().await?;
             after = log_entries.last().map_or(end, |last| last.sequence);
         }
         self.checkpoint.copied_to = end;
         self.flush().await?;
+        self.copied_histories_to = end;
         Ok(is_exact)
     }
 
@@ -117,7 +129,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             let page = self.source.names_at_revision(revision, after.as_ref(), MAX_BATCH_ITEMS).await;
             let page = page.map_err(MigrationError::Source)?;
             let names = page.names.iter().filter_map(|entry| NameKey::new(&entry.name).ok());
-            self.copy_names(sort_by_storage_key(names), false).await?;
+            self.copy_names(sort_by_storage_key(names), false, 0).await?;
             after = page.next;
             if after.is_none() {
                 return Ok(());
@@ -173,8 +185,13 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         }
     }
 
-    /// Copies names with sorted keys: all, or only those without a record.
-    async fn copy_names(&mut self, names: Vec<NameKey>, only_removed: bool) -> Result<(), MigrationError> {
+    /// Copies names with sorted keys: all, or only those without a record. The target has their histories up to `base`.
+    async fn copy_names(
+        &mut self,
+        names: Vec<NameKey>,
+        only_removed: bool,
+        base: u64,
+    ) -> Result<(), MigrationError> {
         let mut rest = names;
         while !rest.is_empty() {
             let records = self.source.read_records(&rest).await.map_err(MigrationError::Source)?;
@@ -182,25 +199,41 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             let selected =
                 rest.into_iter().zip(records).filter(|(_, record)| !only_removed || record.is_none());
             let (names, records): (Vec<_>, Vec<_>) = selected.unzip();
-            self.copy_records_with_history(&names, records).await?;
+            let whole = self.copy_records_with_history(&names, records, base).await?;
+            let records = self.source.read_records(&whole).await.map_err(MigrationError::Source)?;
+            // The rest of the records, where they are large.
+            let unread = whole.get(records.len()..).unwrap_or_default().to_vec();
+            self.copy_records_with_history(&whole, records, 0).await?;
             self.flush().await?;
-            rest = later;
+            rest = unread;
+            rest.extend(later);
         }
         Ok(())
     }
 
-    /// Copies names with sorted keys, with their histories; `records` are their current records.
+    /// Copies names with sorted keys, with their histories after `base`; `records` are their current records. Returns the names
+    /// that have to be copied with their whole histories instead.
     async fn copy_records_with_history(
         &mut self,
         names: &[NameKey],
         records: Vec<Option<StoredRecord>>,
-    ) -> Result<(), MigrationError> {
-        let mut histories = HistoryCursor::new(self.source, names);
+        base: u64,
+    ) -> Result<Vec<NameKey>, MigrationError> {
+        let mut histories = HistoryCursor::new(self.source, names, base);
+        let mut whole = Vec::new();
         for (index, (key, current)) in names.iter().zip(records).enumerate() {
             let mut registration = RegistrationTracker::default();
             let mut previous: Option<u64> = None;
             let mut later = None;
-            while let Some(history_entry) = histories.next_for(index).await.map_err(MigrationError::Source)? {
+            let mut next = histories.next_for(index).await.map_err(MigrationError::Source)?;
+            if base > 0 {
+                let Some(start) = self.tracker_at(key, next.as_ref(), base).await? else {
+                    whole.push(key.clone());
+                    continue;
+                };
+                (registration, previous) = (start, Some(base));
+            }
+            while let Some(history_entry) = next {
                 if !self.position.includes(&history_entry) {
                     later = Some(history_entry);
                     break;
@@ -221,6 +254,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
                 if self.batch.is_full() {
                     self.flush().await?;
                 }
+                next = histories.next_for(index).await.map_err(MigrationError::Source)?;
             }
             match self.position.record_at(current, later) {
                 RecordAtPosition::Known(record) => {
@@ -236,7 +270,32 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
                 RecordAtPosition::Undetermined => self.has_undetermined = true,
             }
         }
-        Ok(())
+        Ok(whole)
+    }
+
+    /// Tracker of the registrations of a name whose history is copied after `base`, where `first` is the first entry; `None` if
+    /// the whole history is needed.
+    async fn tracker_at(
+        &self,
+        key: &NameKey,
+        first: Option<&HistoryEntry>,
+        base: u64,
+    ) -> Result<Option<RegistrationTracker>, MigrationError> {
+        // A new name has a short history. Without an entry, the record was not changed since.
+        let Some(HistoryEntry { prior: PriorState::Record(record), .. }) = first else { return Ok(None) };
+        let bytes = record.registration.clone();
+        if bytes.is_empty() {
+            return Ok(Some(RegistrationTracker::default()));
+        }
+        // The registry changes the registration with every write, so that the last entry usually introduced it.
+        let order = HistoryOrder::NewestFirst { before: base.saturating_add(1) };
+        let earlier = self.source.history(key, order, MAX_TRACKED_ENTRIES).await;
+        let earlier = earlier.map_err(MigrationError::Source)?.entries;
+        let introduced = earlier.iter().find(|entry| match &entry.prior {
+            PriorState::Record(before) => before.registration != bytes,
+            PriorState::Absent => true,
+        });
+        Ok(introduced.map(|entry| RegistrationTracker { bytes, sequence: Some(entry.log_entry.sequence) }))
     }
 }
 

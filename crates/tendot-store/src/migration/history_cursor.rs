@@ -11,13 +11,15 @@ pub(super) struct HistoryCursor<'a, S> {
     names: &'a [NameKey],
     fetched: VecDeque<(usize, HistoryEntry)>,
     next: Option<HistoryPosition>,
+    /// Log sequence number after which the histories begin.
+    base: u64,
 }
 
 impl<'a, S: MigrationSource> HistoryCursor<'a, S> {
-    /// Creates a cursor over names with sorted keys.
-    pub(super) fn new(store: &'a S, names: &'a [NameKey]) -> Self {
-        let next = (!names.is_empty()).then_some(HistoryPosition { name: 0, after: 0 });
-        Self { store, names, fetched: VecDeque::new(), next }
+    /// Creates a cursor over names with sorted keys, and their histories after a log sequence number.
+    pub(super) fn new(store: &'a S, names: &'a [NameKey], base: u64) -> Self {
+        let next = (!names.is_empty()).then_some(HistoryPosition::start_of(0, base));
+        Self { store, names, fetched: VecDeque::new(), next, base }
     }
 
     /// Returns the next history entry of the name with this index; skips the rest of earlier names.
@@ -33,7 +35,7 @@ impl<'a, S: MigrationSource> HistoryCursor<'a, S> {
                 }
             }
             let Some(next) = self.next.filter(|next| next.name <= name) else { return Ok(None) };
-            let start = next.max(HistoryPosition { name, after: 0 });
+            let start = next.max(HistoryPosition::start_of(name, self.base));
             let batch = self.store.read_histories(self.names, start).await?;
             self.fetched.extend(batch.entries);
             self.next = batch.next;

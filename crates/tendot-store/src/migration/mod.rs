@@ -127,6 +127,9 @@ struct Migrator<'a, S, T, P> {
     position: SnapshotPosition,
     /// Batch being filled.
     batch: MigrationBatch,
+    /// Log sequence number up to which the histories of all names are in the target; 0 before the first catch-up: the initial
+    /// copy has no histories of names that were removed meanwhile.
+    copied_histories_to: u64,
     /// Whether the state of a name at the position could not be determined, because of a later log entry, written or pending.
     has_undetermined: bool,
     report: MigrationReport,
@@ -165,8 +168,21 @@ impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Se
             None => return Err(MigrationError::TargetNotEmpty),
         };
         let (position, batch) = (SnapshotPosition { sequence: 0, revision: 0 }, MigrationBatch::default());
-        let mut migrator =
-            Self { source, target, checkpoint, position, batch, has_undetermined: false, report, progress };
+        let copied_histories_to = match report.previous_run {
+            Some(PreviousRun::Completed(sequence)) => sequence,
+            _ => 0,
+        };
+        let mut migrator = Self {
+            source,
+            target,
+            checkpoint,
+            position,
+            batch,
+            copied_histories_to,
+            has_undetermined: false,
+            report,
+            progress,
+        };
         if is_new {
             migrator.flush().await?;
         }

@@ -28,6 +28,15 @@ pub struct HistoryPosition {
     pub(crate) name: usize,
     /// Log sequence number to continue after.
     pub(crate) after: u64,
+    /// Log sequence number after which each history begins.
+    pub(crate) base: u64,
+}
+
+impl HistoryPosition {
+    /// Beginning of the history of a name, as far as it is after `base`.
+    pub(crate) const fn start_of(name: usize, base: u64) -> Self {
+        Self { name, after: base, base }
+    }
 }
 
 /// Batch of history entries of several names, and where to continue.

@@ -76,9 +76,9 @@ impl MigrationSource for PostgresStore {
         names: &[NameKey],
         at: HistoryPosition,
     ) -> Result<HistoryBatch, StoreError> {
-        let HistoryPosition { name: first, after } = at;
+        let HistoryPosition { name: first, after, base } = at;
         // A history that spans batches is continued alone, in sequence order.
-        let end = if after > 0 { names.len().min(first + 1) } else { names.len() };
+        let end = if after > base { names.len().min(first + 1) } else { names.len() };
         let keys: Vec<_> = names.get(first..end).unwrap_or_default().iter().map(storage_key).collect();
         let indexes: HashMap<&[u8], usize> = keys.iter().map(|key| &**key).zip(first..).collect();
         let (mut entries, mut size) = (Vec::new(), 0);
@@ -99,9 +99,9 @@ impl MigrationSource for PostgresStore {
         .await?;
         let next = match entries.last() {
             Some((index, history_entry)) if size >= MAX_BATCH_BYTES || entries.len() >= MAX_BATCH_ITEMS => {
-                Some(HistoryPosition { name: *index, after: history_entry.log_entry.sequence })
+                Some(HistoryPosition { name: *index, after: history_entry.log_entry.sequence, base })
             }
-            _ => (end < names.len()).then_some(HistoryPosition { name: end, after: 0 }),
+            _ => (end < names.len()).then_some(HistoryPosition::start_of(end, base)),
         };
         Ok(HistoryBatch { entries, next })
     }

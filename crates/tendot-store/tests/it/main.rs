@@ -11,6 +11,7 @@ mod embedded;
 mod fail_points;
 mod import;
 mod linearizability;
+mod migration;
 #[cfg(all(feature = "postgres", feature = "test-suite"))]
 mod postgres;
 mod process_kill;

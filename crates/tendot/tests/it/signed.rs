@@ -336,6 +336,35 @@ fn signs_at_a_server() {
     fixture.dir.run_to(1, &arguments);
 }
 
+/// The server renews a signature that expires soon, after its start; `/metrics` has the earliest expiry.
+#[test]
+fn signatures_are_renewed() {
+    let fixture = TrustFixture::new();
+    let record = json!({"handle": "10.5555/one", "values": [url_value("https://example.org/one")]});
+    let file = fixture.dir.write("record.json", record.to_string());
+    let sign = ["handle", "sign", "10.5555/one", "--record", &file, "--signer", SIGNER];
+    let arguments = [&sign[..], &["--signing-key", "signer.bin", "--valid-days", "2"]].concat();
+    let signed: Json = serde_json::from_str(&fixture.dir.run_ok(&arguments)).unwrap();
+    fixture.import(&[signed.clone()]);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as f64;
+    let server = fixture.signing_server().with_native().start();
+    let expiry = || {
+        let metrics = server.get("/metrics").text().into_owned();
+        let name = "tendot_signatures_earliest_expiry_timestamp_seconds ";
+        metrics.lines().find_map(|line| line.strip_prefix(name)?.parse::<f64>().ok())
+    };
+    wait_until("the signature is renewed", || expiry().is_some());
+    let days = (expiry().unwrap() - now) / 86_400.0;
+    assert!((729.0..731.0).contains(&days), "{days}");
+    let stored = server.get("/api/handles/10.5555/one").json();
+    assert_ne!(stored["values"][1]["data"], signed["values"][1]["data"], "{stored}");
+    let (code, stdout, stderr) =
+        fixture.resolve(&format!("hdl://{}", server.native_address()), "10.5555/one");
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    let history = server.get("/api/v1/history/10.5555/one").json();
+    assert_eq!(history["items"][1]["by"], "signing", "{history}");
+}
+
 /// Record and signature are one revision, over every interface and store; an unchanged record is not signed again.
 #[test]
 fn signs_on_write() {

@@ -16,7 +16,6 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
     let unavailable =
         || MetadataNode::Array(vec![MetadataNode::object([("name", Some(MetadataNode::text(UNAVAILABLE)))])]);
     let creators = MetadataNode::list(citation.authors().map(|agent| party(agent, None)));
-    let list = |found: Option<MetadataNode<'_>>| found.or_else(|| Some(MetadataNode::Array(Vec::new())));
     let contributors = citation.agents.iter().filter(|agent| !has_own_field(agent.role));
     let year = citation.date.and_then(|(_, parts)| u16::try_from(parts.year).ok());
     // The schema requires a year: without a date, that of the registration.
@@ -36,26 +35,33 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
             Some(MetadataNode::object([("name", text(citation.publisher().or(Some(UNAVAILABLE))))])),
         ),
         ("publicationYear", Some(MetadataNode::text(year))),
-        ("dates", list(citation.date.map(|(date, _)| dates(date)))),
+        ("dates", or_empty(citation.date.map(|(date, _)| dates(date)))),
         (
             "contributors",
-            list(MetadataNode::list(contributors.map(|agent| party(agent, Some(contributor(agent.role)))))),
+            or_empty(MetadataNode::list(
+                contributors.map(|agent| party(agent, Some(contributor(agent.role)))),
+            )),
         ),
         ("fundingReferences", MetadataNode::list(citation.agents_with_role(&["FundingBody"]).map(funder))),
         ("container", container(citation)),
         ("language", text(citation.language)),
         ("alternateIdentifiers", MetadataNode::list(citation.identifiers.iter().map(identifier))),
-        ("relatedIdentifiers", list(MetadataNode::list(citation.links.iter().flat_map(related)))),
+        ("relatedIdentifiers", or_empty(MetadataNode::list(citation.links.iter().flat_map(related)))),
         ("relatedItems", container_item(citation).map(|item| MetadataNode::Array(vec![item]))),
-        ("subjects", list(None)),
-        ("descriptions", list(None)),
-        ("rightsList", list(None)),
-        ("formats", list(None)),
-        ("sizes", list(None)),
+        ("subjects", or_empty(None)),
+        ("descriptions", or_empty(None)),
+        ("rightsList", or_empty(None)),
+        ("formats", or_empty(None)),
+        ("sizes", or_empty(None)),
         ("agency", text(Some(citation.fields.agency))),
         ("schemaVersion", Some(MetadataNode::text("http://datacite.org/schema/kernel-4"))),
     ])
     .to_json()
+}
+
+/// List, if necessary an empty one.
+fn or_empty(list: Option<MetadataNode<'_>>) -> Option<MetadataNode<'_>> {
+    list.or_else(|| Some(MetadataNode::Array(Vec::new())))
 }
 
 fn types<'a>(citation: &Citation<'a>) -> MetadataNode<'a> {

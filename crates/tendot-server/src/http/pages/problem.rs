@@ -65,7 +65,7 @@ impl<'a> ProblemPage<'a> {
             site,
             status: problem.status.as_u16(),
             title: problem.title.clone(),
-            detail: CodeSpans::new(page_budget.line(&problem.detail)),
+            detail: CodeSpans::about(&escape_invisible(problem.name), page_budget.line(&problem.detail)),
             name: page_budget.line(problem.name),
             uri: uris.get(problem.name).map(|uri| page_budget.line(uri)),
             search_text: escape_invisible(&truncate_chars(

@@ -6,6 +6,7 @@ use http::header::LOCATION;
 use tendot_names::{DoiOrShortDoi, OutputForm};
 use tendot_proto::HandleValue;
 
+use crate::http::pages::code_spans::CodeSpans;
 use crate::http::pages::home::format_thousands;
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
 use crate::http::pages::registration::{RegistrationCard, RegistrationDetails};
@@ -53,8 +54,8 @@ struct RecordPage<'a> {
 /// Signatures of a record as shown.
 struct SignatureCard {
     is_trusted: bool,
-    text: String,
-    faults: Vec<String>,
+    text: CodeSpans,
+    faults: Vec<CodeSpans>,
 }
 
 impl SignatureCard {
@@ -62,12 +63,12 @@ impl SignatureCard {
         let mut page_budget = PageBudget::new();
         Self {
             is_trusted: status.trusted,
-            text: page_budget.line(&capitalize(&status.describe())),
+            text: CodeSpans::new(page_budget.line(&capitalize(&status.describe()))),
             faults: status
                 .faults
                 .iter()
                 .take(MAX_SHOWN_FAULTS)
-                .map(|fault| page_budget.line(fault))
+                .map(|fault| CodeSpans::new(page_budget.line(fault)))
                 .collect(),
         }
     }
@@ -81,7 +82,7 @@ enum RecordTarget {
         link: Option<String>,
     },
     /// The redirect target is not allowed, or the prefix is inactive: the reason.
-    Rejected(String),
+    Rejected(CodeSpans),
     /// Alias loop: the name that this one is an alias of.
     AliasLoop(String),
     None,
@@ -199,11 +200,13 @@ impl RecordTarget {
             RedirectOutcome::ShowRecord(None)
             | RedirectOutcome::Metadata(..)
             | RedirectOutcome::NotAcceptable => Self::None,
-            RedirectOutcome::ShowRecord(Some(error)) => Self::Rejected(error.to_string()),
-            RedirectOutcome::PrefixInactive(message) => Self::Rejected(match message.trim_end_matches('.') {
-                "" => "the prefix is inactive".into(),
-                message => format!("the prefix is inactive: {}", page_budget.line(message)),
-            }),
+            RedirectOutcome::ShowRecord(Some(error)) => Self::Rejected(CodeSpans::new(error.to_string())),
+            RedirectOutcome::PrefixInactive(message) => {
+                Self::Rejected(CodeSpans::new(match message.trim_end_matches('.') {
+                    "" => "the prefix is inactive".into(),
+                    message => format!("the prefix is inactive: {}", page_budget.line(message)),
+                }))
+            }
             RedirectOutcome::AliasLoop(chain) => {
                 Self::AliasLoop(page_budget.line(chain.first().map_or("", |name| name)))
             }

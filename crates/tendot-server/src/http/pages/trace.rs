@@ -45,7 +45,7 @@ struct LocationRow {
 /// Renders the page of a trace.
 pub(crate) fn trace_page(trace: &ResolutionTrace, site: &ServiceIdentity) -> Reply {
     let mut page_budget = PageBudget::new();
-    let mut steps = Vec::new();
+    let (mut steps, name) = (Vec::new(), escape_invisible(&trace.name));
     for step in &trace.steps {
         if !page_budget.has_room() {
             break;
@@ -54,8 +54,8 @@ pub(crate) fn trace_page(trace: &ResolutionTrace, site: &ServiceIdentity) -> Rep
         steps.push(TraceStepRow {
             step: step.step,
             ok: step.ok,
-            message: CodeSpans::new(page_budget.line(&step.message)),
-            hint: CodeSpans::new(hint),
+            message: CodeSpans::about(&name, page_budget.line(&step.message)),
+            hint: CodeSpans::about(&name, hint),
         });
     }
     let mut locations = Vec::new();
@@ -83,7 +83,7 @@ pub(crate) fn trace_page(trace: &ResolutionTrace, site: &ServiceIdentity) -> Rep
         &TracePage {
             site,
             title: escape_invisible(&truncate_chars(&trace.name, 80)),
-            name: escape_invisible(&trace.name),
+            name,
             resolves: trace.outcome == TraceOutcome::Resolves,
             steps,
             locations,

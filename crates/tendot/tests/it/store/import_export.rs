@@ -378,8 +378,8 @@ fn command_errors() {
     assert!(output.unwrap().stdout.starts_with(b"{\"handle\":\"10.1000/1\""));
 
     fs::write(store.dir.file("data").join("data.mdb"), b"something else".repeat(10_000)).unwrap();
-    check(&["verify"], "cannot open the store in");
-    check(&["export"], "cannot open the store in");
+    check(&["verify"], "is not a tendot store");
+    check(&["export"], "is not a tendot store");
 }
 
 /// Export, verify and backup of a store that another process imports into.

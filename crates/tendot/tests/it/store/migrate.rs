@@ -335,6 +335,6 @@ fn source_is_selected_once() {
         "{messages}"
     );
     let (_, messages) = dir.run_to(2, &["migrate", "--from", "embedded:a", "--to", "embedded:new"]);
-    assert!(messages.contains("expected `embedded:DIR`"), "{messages}");
+    assert!(messages.contains("expected `embedded:DIR` with the directory of a store"), "{messages}");
     assert!(!dir.file("new").exists(), "no target is created");
 }

@@ -39,7 +39,7 @@ fn counts_are_right() {
             import(&[&changed, &two]),
             import(&[r#"{"handle":"10.1000/3","values":[]}"#]),
         ];
-        let server = TestServer::builder(&dir).store(store).start();
+        let server = TestServer::builder(&dir).data("data").store(store).start();
         let token = server.token();
         let send = |method: &str, target: &str, body: &Json| {
             let request = server.request(method, target).bearer(&token).json(body);
@@ -127,7 +127,7 @@ fn wrong_data_directories() {
         assert!(!dir.file("output").exists(), "{command:?} {data}");
     };
     for command in readers {
-        let hint = if command == ["migrate"] { "use the directory of a store" } else { "`--data DIR`" };
+        let hint = if command == ["migrate"] { "`embedded:DIR`" } else { "`--data DIR`" };
         check(command, false, "missing", ": no such directory", hint);
         check(command, false, "empty", "no store in ", hint);
     }
