@@ -20,6 +20,8 @@ macro_rules! replay_tests {
             let names = TARGETS.map(|(name, _)| name);
             assert_eq!(names, [$(stringify!($name)),*]);
             assert_eq!(names, fuzz_inputs::TARGETS);
+            let has_corpus = |name: &&str| !fuzz_inputs::corpus(name).is_empty();
+            assert!(names.iter().all(has_corpus), "save a corpus with `cargo xtask fuzz`");
         }
     };
 }

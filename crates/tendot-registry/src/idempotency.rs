@@ -272,16 +272,16 @@ pub(crate) fn key_in_use(detail: &str) -> RegistryError {
     RegistryError::new(codes::KEY_IN_USE, detail).with_hint("retry later")
 }
 
-/// In-process locks, one per idempotency key in use.
+/// In-process locks, one per key in use.
 #[derive(Debug, Default)]
 pub(crate) struct KeyLocks(Mutex<HashMap<Box<str>, Arc<AsyncMutex<()>>>>);
 
 impl KeyLocks {
-    fn get(&self, aux_key: &str) -> Arc<AsyncMutex<()>> {
+    pub(crate) fn get(&self, key: &str) -> Arc<AsyncMutex<()>> {
         let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Locks without other references are unused.
         locks.retain(|_, lock| Arc::strong_count(lock) > 1);
-        Arc::clone(locks.entry(aux_key.into()).or_default())
+        Arc::clone(locks.entry(key.into()).or_default())
     }
 }
 

@@ -49,5 +49,5 @@ pub use resolve::{HashPartition, PeerFuture, Resolution, ResolveQuery, ResolvedR
 pub use settings::{MAX_NAME_LEN, RecordLimits, RegistrySettings, TemplateSettings};
 pub use validate::{
     InvalidValue, UrlFault, ValueFault, is_blocked_scheme, is_invisible, is_same_text, key_warning,
-    look_alike, looks_percent_encoded, uri_form, url_host,
+    link_targets, look_alike, looks_percent_encoded, uri_form, url_host,
 };

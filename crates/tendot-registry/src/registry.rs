@@ -6,18 +6,21 @@ use tendot_proto::{Budget, Handle, HandleValue};
 use tendot_store::{AnyStore, ChangeCounters, CountPage, NameKey, RecordStatus, ServiceClock, Store};
 
 use crate::command::TrackedStore;
+use crate::history::ExposedSecrets;
 use crate::idempotency::KeyLocks;
 use crate::rules::Rules;
 use crate::{CallContext, Error, RegistryError, RegistrySettings, SitePeers};
 
 /// Authorization and registration rules over a store. Every read and write of every interface goes through it.
 ///
-/// Nothing that is read is cached. A change that another process commits to the store takes effect at once.
+/// Nothing that is read is cached, except what the histories of records with keys say about them. A change that another process
+/// commits to the store takes effect at once.
 #[derive(Debug)]
 pub struct Registry {
     pub(crate) rules: Rules,
     pub(crate) key_locks: KeyLocks,
     pub(crate) clock: ServiceClock,
+    exposed_secrets: ExposedSecrets,
 }
 
 impl Registry {
@@ -31,7 +34,12 @@ impl Registry {
     #[doc(hidden)]
     pub fn with_shared_store(store: Arc<AnyStore>, settings: RegistrySettings) -> Self {
         let rules = Rules::new(TrackedStore::new(store), settings);
-        Self { rules, key_locks: KeyLocks::default(), clock: ServiceClock::default() }
+        Self {
+            rules,
+            key_locks: KeyLocks::default(),
+            clock: ServiceClock::default(),
+            exposed_secrets: ExposedSecrets::default(),
+        }
     }
 
     /// Adds the other servers of the site, which are queried for records that authorize changes here.
@@ -68,7 +76,8 @@ impl Registry {
     ) -> Result<Vec<HandleValue<'static>>, Error> {
         let mut keys = self.current_key_values(handle, budget).await?;
         if keys.iter().any(HandleValue::is_secret) {
-            self.rules.remove_exposed_secrets(handle, &mut keys, budget).await?;
+            let store = &self.rules.store;
+            self.exposed_secrets.remove_exposed(store, handle, &mut keys, budget).await?;
         }
         Ok(keys)
     }
@@ -81,10 +90,13 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<Vec<HandleValue<'static>>, Error> {
         let values = self.rules.site_values(handle, budget).await?.unwrap_or_default();
-        let is_key = |value: &HandleValue<'_>| {
-            matches!(&*value.value_type, b"HS_PUBKEY" | b"HS_SECKEY") && !value.is_exposed_secret()
+        let exposed: Vec<&[u8]> =
+            values.iter().filter(|value| value.is_exposed_secret()).map(|value| &*value.data).collect();
+        let is_key = |value: &&HandleValue<'static>| {
+            matches!(&*value.value_type, b"HS_PUBKEY" | b"HS_SECKEY")
+                && !(value.is_secret() && exposed.contains(&&*value.data))
         };
-        Ok(values.into_iter().filter(is_key).collect())
+        Ok(values.iter().filter(is_key).cloned().collect())
     }
 
     /// Stored spelling of a name.

@@ -5,12 +5,14 @@
 //! account: while the account's limit is exhausted, only clients that have failed rarely there may try.
 
 use std::net::IpAddr;
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
+use tendot_proto::ValueReference;
+
+use crate::authenticated_key::canonical_handle;
 use crate::authentication_failures::{AttemptFailure, AuthenticationFailures};
 use crate::client_network::{client_network, provider_network};
-use crate::gcra::{GcraTable, Rate};
+use crate::gcra::{GcraReservation, GcraTable, Rate};
 
 /// Failures per IPv4 address or IPv6 /64: a small burst, then one per second.
 const CLIENT_FAILURE_RATE: Rate = Rate { per_second: 1, burst: 20 };
@@ -40,6 +42,34 @@ pub(crate) enum AttemptSource {
     Hidden,
 }
 
+/// Account that an attempt is made for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Account<'a> {
+    /// API tokens: all of them together.
+    Tokens,
+    /// Identity of a handle, by any of its keys.
+    Identity(&'a ValueReference<'a>),
+}
+
+impl Account<'_> {
+    /// Name in the log: the identity as it was claimed.
+    fn to_log_name(self) -> Box<str> {
+        match self {
+            Self::Tokens => "operator".into(),
+            Self::Identity(claim) => claim.to_string().into(),
+        }
+    }
+
+    /// Key of the limits: the handle in its canonical form, without the index, since one key can be claimed by several indexes
+    /// (0 stands for any). No handle has the key of the tokens.
+    fn to_limit_key(self) -> String {
+        match self {
+            Self::Tokens => String::new(),
+            Self::Identity(claim) => canonical_handle(claim.handle()),
+        }
+    }
+}
+
 /// Rate limits for failed authentication attempts, per client and per account.
 #[derive(Debug)]
 pub(crate) struct GuessThrottle {
@@ -58,12 +88,9 @@ struct ClientTables {
     networks: GcraTable,
 }
 
-/// Slots of a table that an attempt is charged to, and its cost.
-type Charge<'a> = ([&'a AtomicU64; 2], u64);
-
 /// One attempt, charged and recorded as failed unless `mark_succeeded` is called, also if it is cancelled.
 pub(crate) struct AuthAttempt<'a> {
-    charges: [Option<Charge<'a>>; 4],
+    reservations: Vec<GcraReservation<'a>>,
     /// Failure to record.
     pending: Option<PendingFailure<'a>>,
 }
@@ -92,14 +119,18 @@ impl ClientTables {
         }
     }
 
-    /// Charges of an attempt, unless too many have failed.
-    fn check(&self, address: IpAddr, now: u64) -> Result<[Charge<'_>; 2], Duration> {
+    /// Reserves an attempt, unless too many have failed.
+    fn reserve<'t>(
+        &'t self,
+        address: IpAddr,
+        now: u64,
+        reservations: &mut Vec<GcraReservation<'t>>,
+    ) -> Result<(), Duration> {
         let client = self.clients.slots(client_network(address));
         let network = self.networks.slots(provider_network(address));
-        let costs = [CLIENT_FAILURE_RATE.interval_nanos(), NETWORK_FAILURE_RATE.interval_nanos()];
-        self.clients.check(client, now, costs[0])?;
-        self.networks.check(network, now, costs[1])?;
-        Ok([(client, costs[0]), (network, costs[1])])
+        reservations.push(self.clients.reserve(client, now, CLIENT_FAILURE_RATE.interval_nanos())?);
+        reservations.push(self.networks.reserve(network, now, NETWORK_FAILURE_RATE.interval_nanos())?);
+        Ok(())
     }
 }
 
@@ -119,58 +150,71 @@ impl GuessThrottle {
     pub(crate) fn start_attempt(
         &self,
         source: AttemptSource,
-        account: &str,
+        account: Account<'_>,
     ) -> Result<AuthAttempt<'_>, Duration> {
-        self.start_attempt_at(source, account, Instant::now())
-            .inspect_err(|_| self.failures.record(AttemptFailure::Throttled, account, source.address()))
+        self.start_attempt_at(source, account, Instant::now()).inspect_err(|_| {
+            self.failures.record(AttemptFailure::Throttled, &account.to_log_name(), source.address());
+        })
     }
 
     fn start_attempt_at(
         &self,
         source: AttemptSource,
-        account: &str,
+        account: Account<'_>,
         now: Instant,
     ) -> Result<AuthAttempt<'_>, Duration> {
         let now = u64::try_from(now.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX);
-        let pending =
-            PendingFailure { failures: &self.failures, account: account.into(), client: source.address() };
-        let account = account.to_ascii_uppercase();
-        let clients = match source {
-            AttemptSource::Connection(address) => Some(self.connections.check(address, now)?),
-            AttemptSource::Datagram(address) => Some(self.datagrams.check(address, now)?),
-            AttemptSource::Hidden => None,
-        };
+        // Reserved at once: many attempts may start before the first one fails.
+        let mut reservations = Vec::with_capacity(4);
+        match self.reserve_attempt(source, &account.to_limit_key(), now, &mut reservations) {
+            Ok(()) => {
+                let (account, client) = (account.to_log_name(), source.address());
+                let pending = PendingFailure { failures: &self.failures, account, client };
+                Ok(AuthAttempt { reservations, pending: Some(pending) })
+            }
+            Err(wait) => {
+                reservations.into_iter().for_each(GcraReservation::cancel);
+                Err(wait)
+            }
+        }
+    }
+
+    /// Reserves an attempt at every limit that applies.
+    fn reserve_attempt<'t>(
+        &'t self,
+        source: AttemptSource,
+        account: &str,
+        now: u64,
+        reservations: &mut Vec<GcraReservation<'t>>,
+    ) -> Result<(), Duration> {
+        match source {
+            AttemptSource::Connection(address) => self.connections.reserve(address, now, reservations)?,
+            AttemptSource::Datagram(address) => self.datagrams.reserve(address, now, reservations)?,
+            AttemptSource::Hidden => {}
+        }
         let reserve = match source {
             AttemptSource::Connection(address) => {
-                let slots = self.reserves.slots((client_network(address), &account));
-                let has_reserve = self.reserves.check(slots, now, RESERVE_INTERVAL_NANOS).is_ok();
-                has_reserve.then_some((slots, RESERVE_INTERVAL_NANOS))
+                let slots = self.reserves.slots((client_network(address), account));
+                self.reserves.reserve(slots, now, RESERVE_INTERVAL_NANOS).ok()
             }
             AttemptSource::Datagram(_) | AttemptSource::Hidden => None,
         };
-        let cost = ACCOUNT_FAILURE_RATE.interval_nanos();
-        let slots = self.accounts.slots(&account);
-        let account = match self.accounts.check(slots, now, cost) {
-            Ok(()) => Some((slots, cost)),
-            Err(_) if reserve.is_some() => None,
+        let has_reserve = reserve.is_some();
+        reservations.extend(reserve);
+        let slots = self.accounts.slots(account);
+        match self.accounts.reserve(slots, now, ACCOUNT_FAILURE_RATE.interval_nanos()) {
+            Ok(reservation) => reservations.push(reservation),
+            Err(_) if has_reserve => {}
             Err(wait) => return Err(wait),
-        };
-        let [client, network] = clients.map_or([None; 2], |charges| charges.map(Some));
-        let attempt = AuthAttempt { charges: [client, network, reserve, account], pending: Some(pending) };
-        // Charged at once: many attempts may start before the first one fails.
-        for (slots, cost) in attempt.charges.into_iter().flatten() {
-            GcraTable::charge(slots, now, cost);
         }
-        Ok(attempt)
+        Ok(())
     }
 }
 
 impl AuthAttempt<'_> {
     pub(crate) fn mark_succeeded(mut self) {
         self.pending = None;
-        for (slots, cost) in self.charges.into_iter().flatten() {
-            GcraTable::refund(slots, cost);
-        }
+        std::mem::take(&mut self.reservations).into_iter().for_each(GcraReservation::cancel);
     }
 }
 
@@ -190,13 +234,24 @@ mod tests {
         AttemptSource::Connection(address.parse().unwrap())
     }
 
+    impl GuessThrottle {
+        fn try_at(
+            &self,
+            source: AttemptSource,
+            account: &str,
+            now: Instant,
+        ) -> Result<AuthAttempt<'_>, Duration> {
+            self.start_attempt_at(source, Account::Identity(&ValueReference::parse(account)), now)
+        }
+    }
+
     /// Of 1,000 guesses per second, one client gets 20 and then one per second; another client is not affected.
     #[test]
     fn attack_a11_guessing() {
         let guess_throttle = GuessThrottle::new();
         let guess = |client: &str, account: &str, milliseconds: u64| {
             let now = guess_throttle.start + Duration::from_millis(milliseconds);
-            guess_throttle.start_attempt_at(connection(client), account, now).is_ok()
+            guess_throttle.try_at(connection(client), account, now).is_ok()
         };
         let accepted = |client: &str, account: &str, from: u64| {
             (from..from + 10_000).filter(|time| guess(client, account, *time)).count()
@@ -207,18 +262,18 @@ mod tests {
         // Successful attempts are not limited.
         let now = guess_throttle.start + Duration::from_secs(60);
         let valid = connection("203.0.113.1");
-        assert!((0..1_000).all(|_| {
-            guess_throttle.start_attempt_at(valid, "c", now).map(AuthAttempt::mark_succeeded).is_ok()
-        }));
+        assert!(
+            (0..1_000)
+                .all(|_| { guess_throttle.try_at(valid, "c", now).map(AuthAttempt::mark_succeeded).is_ok() })
+        );
         // Concurrent ones are, as if they had failed.
         let started: Vec<_> =
-            (0..1_000).filter_map(|_| guess_throttle.start_attempt_at(valid, "c", now).ok()).collect();
+            (0..1_000).filter_map(|_| guess_throttle.try_at(valid, "c", now).ok()).collect();
         assert_eq!(started.len(), 20);
         started.into_iter().for_each(AuthAttempt::mark_succeeded);
-        assert!(guess_throttle.start_attempt_at(valid, "c", now).is_ok());
+        assert!(guess_throttle.try_at(valid, "c", now).is_ok());
         // A proxy that hides its clients: all of them together may fail as often as against one account.
-        let all =
-            (0..1_000).filter(|_| guess_throttle.start_attempt_at(AttemptSource::Hidden, "d", now).is_ok());
+        let all = (0..1_000).filter(|_| guess_throttle.try_at(AttemptSource::Hidden, "d", now).is_ok());
         assert_eq!(all.count(), 200);
     }
 
@@ -228,8 +283,7 @@ mod tests {
         let guess_throttle = GuessThrottle::new();
         let now = guess_throttle.start;
         for address in ["127.0.0.1", "::1"] {
-            let guesses =
-                (0..1_000).filter(|_| guess_throttle.start_attempt_at(connection(address), "x", now).is_ok());
+            let guesses = (0..1_000).filter(|_| guess_throttle.try_at(connection(address), "x", now).is_ok());
             assert_eq!(guesses.count(), 20, "{address}");
         }
     }
@@ -241,7 +295,7 @@ mod tests {
         let guess_throttle = GuessThrottle::new();
         let start = |client: &str, second: u64| {
             let now = guess_throttle.start + Duration::from_secs(second);
-            guess_throttle.start_attempt_at(connection(client), "300:10.1/a", now)
+            guess_throttle.try_at(connection(client), "300:10.1/a", now)
         };
         let mut guesses = 0;
         for second in 0..3_600 {
@@ -272,7 +326,7 @@ mod tests {
             (0..20_000_u32)
                 .filter(|number| {
                     let (source, now) = (source(number % 100), guess_throttle.start);
-                    guess_throttle.start_attempt_at(source, account, now).is_ok()
+                    guess_throttle.try_at(source, account, now).is_ok()
                 })
                 .count()
         };
@@ -287,9 +341,37 @@ mod tests {
     fn audit_f3_forged_datagrams() {
         let guess_throttle = GuessThrottle::new();
         let (victim, now) = (IpAddr::from([192, 0, 2, 1]), guess_throttle.start);
-        let guesses =
-            |source| (0..1_000).filter(|_| guess_throttle.start_attempt_at(source, "a", now).is_ok()).count();
+        let guesses = |source| (0..1_000).filter(|_| guess_throttle.try_at(source, "a", now).is_ok()).count();
         assert_eq!(guesses(AttemptSource::Datagram(victim)), 20);
         assert_eq!(guesses(AttemptSource::Connection(victim)), 20);
+    }
+
+    /// All claims of one handle share its limits: with any index, in any case, and as a prefix without `0.NA/`.
+    #[test]
+    fn audit_f3_one_account_per_identity_handle() {
+        for names in [
+            ["0:10.1/a", "300:10.1/a", "+301:10.1/A", "10.1/a"],
+            ["0:10.1", "1:0.NA/10.1", "2:0.na/10.1", "10.1"],
+        ] {
+            let guess_throttle = GuessThrottle::new();
+            let client = connection("192.0.2.1");
+            let guesses = (0..1_000)
+                .filter(|number| {
+                    guess_throttle
+                        .try_at(AttemptSource::Hidden, names[number % names.len()], guess_throttle.start)
+                        .is_ok()
+                })
+                .count();
+            assert_eq!(guesses, 200, "{names:?}");
+            // The reserve of a client is one for all names, too.
+            let guesses = (0..1_000).filter(|number| {
+                guess_throttle.try_at(client, names[number % names.len()], guess_throttle.start).is_ok()
+            });
+            assert_eq!(guesses.count(), 20, "{names:?}");
+        }
+        let guess_throttle = GuessThrottle::new();
+        let now = guess_throttle.start;
+        while guess_throttle.start_attempt_at(AttemptSource::Hidden, Account::Tokens, now).is_ok() {}
+        assert!(guess_throttle.try_at(AttemptSource::Hidden, "operator", now).is_ok());
     }
 }

@@ -41,10 +41,14 @@ pub fn inputs(target: &str) -> Vec<Vec<u8>> {
         "kernel_xml" => kernel_seeds(),
         _ => panic!("unknown fuzz target `{target}`"),
     };
-    // A new target has no corpus yet.
-    let corpus = workspace_root().join("fuzz/corpora").join(format!("{target}.hex"));
-    inputs.extend(fs::read_to_string(corpus).unwrap_or_default().lines().map(hex::decode));
+    inputs.extend(corpus(target));
     inputs
+}
+
+/// The saved corpus of a target; empty for a new one.
+pub fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let file = workspace_root().join("fuzz/corpora").join(format!("{target}.hex"));
+    fs::read_to_string(file).unwrap_or_default().lines().map(hex::decode).collect()
 }
 
 fn vectors(file: &str) -> String {

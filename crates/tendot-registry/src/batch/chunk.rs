@@ -20,29 +20,38 @@ pub(super) struct JournalChunk {
 }
 
 /// Refused line, as received.
+///
+/// A line with secret values is journaled without its text: it is tried again as it is sent again.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct RefusedLine {
     /// Position of its result in the chunk.
     pub(super) position: usize,
     /// Number in the batch.
     pub(super) number: u64,
-    pub(super) text: Bytes,
+    pub(super) text: Option<Bytes>,
 }
 
 impl RefusedLine {
-    /// Line as it was received.
-    pub(super) fn to_raw(&self) -> RawLine {
-        RawLine { number: self.number, text: Ok(self.text.clone()) }
+    /// Line as it was received, or sent again; `None` if its text is not known.
+    pub(super) fn to_raw(&self, resent: &[RawLine]) -> Option<RawLine> {
+        match &self.text {
+            Some(text) => Some(RawLine { number: self.number, text: Ok(text.clone()) }),
+            None => resent.iter().find(|line| line.number == self.number).cloned(),
+        }
     }
 }
+
+/// Length of a text that is not journaled.
+const NO_TEXT: &str = "-";
 
 impl JournalChunk {
     /// Header line, refused lines, results.
     pub(super) fn to_bytes(&self) -> Box<[u8]> {
         let mut refused = Vec::new();
         for RefusedLine { position, number, text } in &self.refused {
-            refused.extend(format!("{position} {number} {}\n", text.len()).into_bytes());
-            refused.extend_from_slice(text);
+            let length = text.as_ref().map_or_else(|| NO_TEXT.to_owned(), |text| text.len().to_string());
+            refused.extend(format!("{position} {number} {length}\n").into_bytes());
+            refused.extend_from_slice(text.as_deref().unwrap_or_default());
         }
         let Self { first_line, last_line, fingerprint, .. } = self;
         let header = format!("{first_line} {last_line} {fingerprint} {}\n", refused.len());
@@ -64,11 +73,12 @@ impl JournalChunk {
             let header = take_header(&mut section)?;
             let mut fields = header.split(' ');
             let (position, number) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-            let length: usize = fields.next()?.parse().ok()?;
-            if length > section.len() {
-                return None;
-            }
-            refused.push(RefusedLine { position, number, text: section.split_to(length) });
+            let length = match fields.next()? {
+                NO_TEXT => None,
+                length => Some(length.parse().ok().filter(|length| *length <= section.len())?),
+            };
+            let text = length.map(|length: usize| section.split_to(length));
+            refused.push(RefusedLine { position, number, text });
         }
         Some(Self { first_line, last_line, fingerprint, refused, results: stored })
     }
@@ -113,12 +123,16 @@ mod tests {
     #[test]
     fn chunks_round_trip() {
         let refused =
-            |position, number, text: &'static str| RefusedLine { position, number, text: text.into() };
+            |position, number, text: &'static str| RefusedLine { position, number, text: Some(text.into()) };
         let chunk = JournalChunk {
             first_line: 3,
             last_line: 9,
             fingerprint: "f".into(),
-            refused: vec![refused(0, 3, "a\nb"), refused(2, 9, "")],
+            refused: vec![
+                refused(0, 3, "a\nb"),
+                RefusedLine { position: 1, number: 5, text: None },
+                refused(2, 9, ""),
+            ],
             results: "no\nyes\nno\n".into(),
         };
         assert_eq!(JournalChunk::parse(chunk.to_bytes().into()).as_ref(), Some(&chunk));
@@ -135,6 +149,6 @@ mod tests {
             input_form: None,
         };
         let updated = chunk.with_outcomes(&[outcome], |_| "created\n".into());
-        assert_eq!((updated.refused.len(), &updated.results[..]), (1, &b"no\nyes\ncreated\n"[..]));
+        assert_eq!((updated.refused.len(), &updated.results[..]), (2, &b"no\nyes\ncreated\n"[..]));
     }
 }

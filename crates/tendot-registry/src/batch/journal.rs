@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
+use tendot_proto::HandleValue;
 use tendot_store::{Edit, HistoryOrder, NameKey, Store};
 
 use super::chunk::{JournalChunk, RefusedLine};
@@ -20,6 +21,9 @@ use crate::{IdempotencyKey, KeyLock, Registry, RegistryError};
 
 /// Maximum number of bytes of lines that were in flight when a batch was interrupted, while later ones were committed.
 const MAX_GAP_BYTES: usize = 2 * MAX_IN_FLIGHT * MAX_GROUP_BYTES;
+
+/// Maximum number of bytes of resent lines that are tried again, and are not in the journal since they have secrets.
+const MAX_RESENT_BYTES: usize = 16 << 20;
 
 /// Author of the journal header.
 const AUTHOR: &str = "batch";
@@ -100,7 +104,9 @@ impl GroupJournal<'_> {
             // A line that cannot be parsed is refused in every run.
             let can_be_retried = outcome.result.is_err() && line.request.is_ok();
             let raw = raw().find(|raw| can_be_retried && raw.number == line.number)?;
-            Some(RefusedLine { position, number: line.number, text: raw.text.clone().ok()? })
+            let text = raw.text.as_ref().ok()?;
+            let text = (!has_secrets(line)).then(|| text.clone());
+            Some(RefusedLine { position, number: line.number, text })
         });
         let chunk = JournalChunk {
             first_line,
@@ -112,6 +118,12 @@ impl GroupJournal<'_> {
         };
         self.journal.put_chunk(&chunk, None)
     }
+}
+
+/// Whether a line has values that must not be stored unless it is accepted.
+fn has_secrets(line: &BatchLine) -> bool {
+    let values = line.request.as_ref().ok().and_then(|request| request.values.as_ref());
+    values.is_some_and(|values| values.iter().any(HandleValue::is_secret))
 }
 
 /// Reason why a batch cannot be resumed.
@@ -138,10 +150,19 @@ pub struct ReplayPlan {
 /// Part of a resumed batch: replay a chunk, or execute lines.
 #[derive(Debug)]
 pub(super) enum ReplayStep {
-    /// Replay the journal chunk that begins with this line.
-    Replay(u64),
+    /// Replay a journal chunk.
+    Replay(ChunkReplay),
     /// Execute these lines.
     Execute(Vec<RawLine>),
+}
+
+/// Replay of a journal chunk.
+#[derive(Debug)]
+pub(super) struct ChunkReplay {
+    /// Line that it begins with.
+    pub(super) first_line: u64,
+    /// Resent lines whose text is not in the journal.
+    pub(super) resent: Vec<RawLine>,
 }
 
 impl Registry {
@@ -306,6 +327,7 @@ impl BatchJournal {
         input: &mut I,
     ) -> Result<ReplayPlan, ReplayError<I::Error>> {
         let (mut steps, mut after, mut remaining) = (Vec::new(), None, MAX_GAP_BYTES);
+        let mut remaining_resent = MAX_RESENT_BYTES;
         while let Some(chunk) = registry.next_chunk(self, after).await? {
             let mut comparison = ChunkComparison::new(&chunk, remaining);
             while !comparison.is_finished {
@@ -319,7 +341,8 @@ impl BatchJournal {
             if !comparison.gap.is_empty() {
                 steps.push(ReplayStep::Execute(comparison.gap));
             }
-            steps.push(ReplayStep::Replay(chunk.first_line));
+            let resent = lines_without_text(&chunk, &comparison.lines, &mut remaining_resent);
+            steps.push(ReplayStep::Replay(ChunkReplay { first_line: chunk.first_line, resent }));
             after = Some(chunk.first_line);
         }
         let has_no_gaps = !steps.iter().any(|step| matches!(step, ReplayStep::Execute(_)));
@@ -328,6 +351,19 @@ impl BatchJournal {
         }
         Ok(ReplayPlan { steps })
     }
+}
+
+/// Resent lines whose text is not in the journal, as long as there is room for them; others stay refused.
+fn lines_without_text(chunk: &JournalChunk, lines: &[RawLine], remaining: &mut usize) -> Vec<RawLine> {
+    let refused = chunk.refused.iter().filter(|refused| refused.text.is_none());
+    let numbers: HashSet<u64> = refused.map(|refused| refused.number).collect();
+    let resent = lines.iter().filter(|line| numbers.contains(&line.number)).map_while(|line| {
+        *remaining = remaining.checked_sub(line.byte_len())?;
+        // Copied, since the buffer that it is part of may be large.
+        let text = line.text.as_ref().map(|text| Bytes::copy_from_slice(text)).map_err(Clone::clone);
+        Some(RawLine { number: line.number, text })
+    });
+    resent.collect()
 }
 
 /// Resent lines up to the end of a chunk: those before it, which are executed, and those to compare with it.

@@ -9,8 +9,8 @@ use tendot_store::{NameKey, StoreError};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio::task::JoinHandle;
 
-use super::chunk::{JournalChunk, RefusedLine};
-use super::journal::{BatchJournal, GroupJournal, ReplayPlan, ReplayStep, name_key};
+use super::chunk::JournalChunk;
+use super::journal::{BatchJournal, ChunkReplay, GroupJournal, ReplayPlan, ReplayStep};
 use super::line::{BatchLine, BatchLineOutcome, LineGroup, RawLine};
 use super::{BatchGroup, MAX_GROUP_LINES, MAX_IN_FLIGHT};
 use crate::registration::RegistrationRequest;
@@ -120,8 +120,8 @@ pub struct BatchRun<F> {
 
 /// Next item of the batch, in order.
 enum WorkItem<E> {
-    /// Replay the journal chunk that begins with this line.
-    Replay(u64),
+    /// Replay a journal chunk.
+    Replay(ChunkReplay),
     /// Commit these lines when they are parsed.
     Execute(JoinHandle<Vec<BatchLine>>, LineGroup<E>, MemoryPermit),
 }
@@ -177,10 +177,10 @@ impl<F: BatchFormat> BatchRun<F> {
                             ended = Some(None);
                             continue;
                         }
-                        Some(WorkItem::Replay(first_line)) => {
+                        Some(WorkItem::Replay(ChunkReplay { first_line, resent })) => {
                             let Some(journal) = &self.journal else { continue };
                             let chunk = self.registry.journaled_chunk(journal, first_line).await?;
-                            let raw = chunk.refused.iter().map(RefusedLine::to_raw);
+                            let raw = chunk.refused.iter().filter_map(|line| line.to_raw(&resent));
                             let lines: Vec<_> =
                                 raw.map(|line| parse_line(&self.format, line, self.seed)).collect();
                             let names = changed_keys(&lines);
@@ -294,7 +294,7 @@ async fn read_ahead<F: BatchFormat, I: BatchInput>(
     };
     for step in replay.steps {
         let item = match step {
-            ReplayStep::Replay(first_line) => WorkItem::Replay(first_line),
+            ReplayStep::Replay(chunk) => WorkItem::Replay(chunk),
             ReplayStep::Execute(lines) => parse(LineGroup { lines, error: None }).await,
         };
         if sender.send(item).await.is_err() {

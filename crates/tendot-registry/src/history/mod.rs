@@ -1,14 +1,17 @@
 //! Audit trail: changes and their authors.
 //!
 //! In reading order: this file decides which authors are public; `change_feed` is the feed of all changes, `record_history`
-//! the history of one name, `holder_timeline` the holders of a prefix, `log_head` the end of the change log.
+//! the history of one name, `holder_timeline` the holders of a prefix, `log_head` the end of the change log, `exposed_secrets`
+//! the secrets that the history shows to have been public.
 
 mod change_feed;
+mod exposed_secrets;
 mod holder_timeline;
 mod log_head;
 mod record_history;
 
 pub use change_feed::{ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject};
+pub(crate) use exposed_secrets::ExposedSecrets;
 pub use holder_timeline::PrefixHolder;
 pub use log_head::LogHeadTracker;
 pub use record_history::{HistoryEvent, HistoryEventKind, RecordSnapshot, SnapshotState};

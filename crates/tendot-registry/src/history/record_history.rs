@@ -1,9 +1,9 @@
 //! History of one name: its changes with the states before and after, and transfers of its prefix.
 
 use serde_json::value::RawValue;
-use tendot_proto::{Budget, Handle, HandleValue};
+use tendot_proto::{Handle, HandleValue};
 use tendot_store::{
-    EditKind, HistoryEntry, HistoryOrder, LogEntry, NameKey, PriorState, Store, StoredRecord, shows_exposure,
+    EditKind, HistoryEntry, HistoryOrder, LogEntry, NameKey, PriorState, Store, StoredRecord,
 };
 
 use super::ChangeAuthor;
@@ -155,31 +155,6 @@ impl Registry {
 }
 
 impl RecordReader {
-    /// Removes secrets that were publicly readable in an earlier state of the name, at any index.
-    pub(crate) async fn remove_exposed_secrets(
-        &self,
-        name: Handle<'_>,
-        keys: &mut Vec<HandleValue<'static>>,
-        budget: &mut Budget,
-    ) -> Result<(), Error> {
-        let Some(key) = name.to_str().ok().and_then(|name| NameKey::new(name).ok()) else { return Ok(()) };
-        let mut order = FROM_OLDEST;
-        loop {
-            budget.charge(cost::LOOKUP)?;
-            let page = self.store.history(&key, order, HISTORY_PAGE_LEN).await?;
-            budget.charge(cost::list(page.entries.len()))?;
-            for entry in &page.entries {
-                let PriorState::Record(past) = &entry.prior else { continue };
-                let is_exposed = |key: &HandleValue<'_>| {
-                    key.is_secret() && past.values.iter().any(|past| shows_exposure(past, key))
-                };
-                keys.retain(|key| !is_exposed(key));
-            }
-            let Some(after) = page.next else { return Ok(()) };
-            order = HistoryOrder::OldestFirst { after };
-        }
-    }
-
     /// State of a name after one of its changes.
     pub(super) async fn state_after(&self, key: &NameKey, sequence: u64) -> Result<PriorState, Error> {
         let following = self.store.history(key, HistoryOrder::OldestFirst { after: sequence }, 1).await?;
@@ -189,9 +164,6 @@ impl RecordReader {
         Ok(self.store.get(key).await?.map_or(PriorState::Absent, PriorState::Record))
     }
 }
-
-/// Number of states read at once to find exposed secrets.
-const HISTORY_PAGE_LEN: usize = 100;
 
 /// From the oldest change.
 const FROM_OLDEST: HistoryOrder = HistoryOrder::OldestFirst { after: 0 };
@@ -288,7 +260,7 @@ impl HistoryView {
 #[cfg(test)]
 mod tests {
     use pollster::block_on;
-    use tendot_proto::ValuePermissions;
+    use tendot_proto::{Budget, ValuePermissions};
     use tendot_store::{ChangeSet, Edit, MemoryStore, Precondition};
 
     use super::*;

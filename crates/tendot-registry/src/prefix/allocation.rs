@@ -15,7 +15,7 @@ use crate::party::{Agency, MetadataPolicy, Registrant, decode};
 use crate::prefix::{ConfusablePolicy, GROUP_INDEX, NameRules, Prefix};
 use crate::registration::Registration;
 use crate::rules::RecordReader;
-use crate::validate::prefix_of;
+use crate::validate::{UnreadableTargets, prefix_of, target_addresses};
 use crate::{Error, RegistryError, UrlFault, codes, cost, url_host};
 
 /// Allocated prefix with its record, holder, agency and compiled pattern.
@@ -85,7 +85,8 @@ impl PrefixAllocation {
         Err(self.host_not_allowed(&format!("{what} `{handle}`, which has another prefix,"), pointer))
     }
 
-    /// Checks everything in a value that the resolver follows: URLs, `10320/loc` with the records it includes, and aliases.
+    /// Checks everything in a value that the resolver follows or sends: URLs, `10320/loc` with the records it includes, links, and
+    /// aliases.
     pub(crate) fn check_value_hosts(
         &self,
         value: &HandleValue<'_>,
@@ -101,21 +102,20 @@ impl PrefixAllocation {
             let target = String::from_utf8_lossy(&value.data);
             return self.check_target_handle(target.trim(), "alias to", pointer);
         }
-        if !value.has_type("10320/loc") {
-            return Ok(());
+        let invalid = |error: UnreadableTargets| {
+            let value_type = String::from_utf8_lossy(&value.value_type);
+            let detail = format!("invalid {value_type} value: {error}");
+            RegistryError::invalid(codes::INVALID_VALUE, pointer, detail)
+        };
+        if value.has_type("10320/loc") {
+            let locations = Locations::from_bytes(&value.data).map_err(|error| invalid(error.into()))?;
+            locations
+                .included_handles()
+                .chain(locations.prefix_location_handles())
+                .try_for_each(|handle| self.check_target_handle(handle, "inclusion of", pointer))?;
         }
-        let locations = Locations::from_bytes(&value.data).map_err(|error| {
-            RegistryError::invalid(codes::INVALID_VALUE, pointer, format!("invalid 10320/loc value: {error}"))
-        })?;
-        locations
-            .included_handles()
-            .chain(locations.prefix_location_handles())
-            .try_for_each(|handle| self.check_target_handle(handle, "inclusion of", pointer))?;
-        locations
-            .locations
-            .iter()
-            .flat_map(|location| location.href().into_iter().chain(location.href_template()))
-            .try_for_each(|url| self.check_host_allowed(url.as_bytes(), pointer))
+        let addresses = target_addresses(value).map_err(invalid)?;
+        addresses.iter().try_for_each(|address| self.check_host_allowed(address.as_bytes(), pointer))
     }
 
     /// Whether registrations must include metadata: by the policy of the prefix, else not for a test prefix, else by that of the

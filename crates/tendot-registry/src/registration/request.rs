@@ -102,7 +102,8 @@ impl RegistrationRequest {
             serde_json::from_str::<UniqueKeys>(raw.get())
                 .and_then(|UniqueKeys| serde_json::from_str(raw.get()))
                 .map_err(|error| {
-                    RegistryError::malformed(format!("invalid `values`: {error}")).with_pointer("/values")
+                    let reason = without_strings(&error);
+                    RegistryError::malformed(format!("invalid `values`: {reason}")).with_pointer("/values")
                 })
         });
         let (own_name, input_form) = form.name.map(parse_name).unzip();
@@ -148,7 +149,7 @@ fn parse_name(text: Box<str>) -> (Box<str>, Option<InputForm>) {
 
 /// Adds the JSON pointer of the faulty member. Parses again, so that valid requests do not pay for it.
 fn malformed_at(json: &[u8], error: &serde_json::Error) -> RegistryError {
-    let rejection = RegistryError::malformed(error.to_string());
+    let rejection = RegistryError::malformed(without_strings(error));
     let mut reader = serde_json::Deserializer::from_slice(json);
     let Err(error) = serde_path_to_error::deserialize::<_, RegistrationJson<'_>>(&mut reader) else {
         return rejection;
@@ -159,6 +160,25 @@ fn malformed_at(json: &[u8], error: &serde_json::Error) -> RegistryError {
         }
         _ => rejection,
     }
+}
+
+/// Message of a JSON error without the strings that it quotes. They may be secrets, and a batch journals its messages.
+fn without_strings(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    let (mut out, mut is_string, mut is_escaped) = (String::with_capacity(message.len()), false, false);
+    for character in message.chars() {
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_string => is_escaped = true,
+            '"' => {
+                out.push_str(if is_string { "\"" } else { "\"…" });
+                is_string = !is_string;
+            }
+            _ if is_string => {}
+            _ => out.push(character),
+        }
+    }
+    out
 }
 
 /// Parses and normalizes metadata: an object, or a string with kernel XML. It must not name another DOI than expected.
@@ -201,6 +221,23 @@ mod tests {
         check(r#"{"name": "a", "name": "b"}"#, None, None);
         check("7", None, None);
         check(r#"["10.1/a"]"#, None, None);
+    }
+
+    /// Messages do not quote strings, which may be secrets.
+    #[test]
+    fn audit_f1_messages_quote_no_strings() {
+        for json in [
+            r#"{"name": "10.1/a", "values": [{"index": "the secret", "type": "HS_SECKEY", "data": "x"}]}"#,
+            r#"{"name": "10.1/a", "values": [{"index": 300, "type": "HS_SECKEY", "data": "x", "ttl": "the secret\""}]}"#,
+            r#"{"name": "10.1/a", "values": [{"index": 300, "type": "HS_SECKEY", "data": ["the secret"]}]}"#,
+            r#"{"name": "10.1/a", "values": [{"index": 300, "type": "HS_SECKEY", "data": {"format": "vlist", "value": "the secret"}}]}"#,
+            r#"{"name": "10.1/a", "values": [{"index": 300, "type": "HS_SECKEY", "data": {"format": "hex", "value": "the secret"}}]}"#,
+            r#"{"name": "10.1/a", "values": [{"index": 300, "type": "HS_SECKEY", "data": {"format": "base64", "value": "the secret"}}]}"#,
+            r#"{"name": "10.1/a", "values": "the secret, \", expected"}"#,
+        ] {
+            let error = RegistrationRequest::from_json(json.as_bytes()).unwrap_err();
+            assert!(!error.detail.contains("the secret"), "{}", error.detail);
+        }
     }
 
     /// Every written form is decoded; a bare name stays as it is.

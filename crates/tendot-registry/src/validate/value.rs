@@ -1,9 +1,12 @@
 //! Checks of handle values: indexes, sizes, `HS_ADMIN` and `HS_VLIST` syntax, `HS_PUBKEY` keys, `HS_NAMESPACE` templates.
 
 use tendot_proto::auth::{PublicKeyError, validate_public_key};
-use tendot_proto::record::{Admin, IndexError, Links, Locations, PublicKey, ValueList, validate_indexes};
+use tendot_proto::record::{
+    Admin, ExtraHeader, ExtraHeaders, IndexError, Links, Locations, PublicKey, ValueList, validate_indexes,
+};
 use tendot_proto::{Budget, DecodeError, HandleValue};
 
+use super::link_field::link_targets;
 use super::url;
 use crate::authorization::is_admin_value;
 use crate::registration::REDACTION_TYPE;
@@ -189,26 +192,48 @@ pub(crate) fn check_targets(value: &HandleValue<'_>) -> Result<(), InvalidValue>
     check_target_urls(value).map_err(|fault| InvalidValue::at(value, ValueFault::Url(fault)))
 }
 
-/// Checks all addresses that a value leads clients to.
+/// Checks all addresses that a value leads clients to. A value that cannot be decoded leads nowhere.
 pub(crate) fn check_target_urls(value: &HandleValue<'_>) -> Result<(), UrlFault> {
+    target_addresses(value).unwrap_or_default().iter().try_for_each(|address| url::check_target(address))
+}
+
+/// Reason why it cannot be told where a value leads.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UnreadableTargets {
+    #[error(transparent)]
+    Data(#[from] DecodeError),
+    #[error("malformed `Link` field (RFC 8288)")]
+    LinkField,
+}
+
+/// Addresses that a value leads clients to: redirects (`URL`, `10320/loc`) and links (`10320/links`, `Link` in `10320/headers`).
+pub(crate) fn target_addresses(value: &HandleValue<'_>) -> Result<Vec<String>, UnreadableTargets> {
+    let owned = |address: &str| address.to_owned();
     if value.has_type("URL") {
-        return url::check_target(&String::from_utf8_lossy(&value.data));
+        return Ok(vec![String::from_utf8_lossy(&value.data).into_owned()]);
     }
-    if value.has_type("10320/loc")
-        && let Ok(locations) = Locations::from_bytes(&value.data)
-    {
-        let mut addresses = locations
-            .locations
-            .iter()
-            .flat_map(|location| location.href().into_iter().chain(location.href_template()));
-        return addresses.try_for_each(url::check_target);
+    if value.has_type("10320/loc") {
+        let locations = Locations::from_bytes(&value.data)?.locations;
+        let addresses =
+            locations.iter().flat_map(|location| location.href().into_iter().chain(location.href_template()));
+        return Ok(addresses.map(owned).collect());
     }
-    if value.has_type("10320/links")
-        && let Ok(links) = Links::from_bytes(&value.data)
-    {
-        return links.iter().filter_map(|link| link.href()).try_for_each(url::check_target);
+    if value.has_type("10320/links") {
+        let links = Links::from_bytes(&value.data)?;
+        return Ok(links.iter().filter_map(|link| link.href()).map(owned).collect());
     }
-    Ok(())
+    if value.has_type("10320/headers") {
+        let mut addresses = Vec::new();
+        for line in ExtraHeaders::from_bytes(&value.data)?.iter() {
+            let ExtraHeader::Field { name, value } = line else { continue };
+            if name.eq_ignore_ascii_case("link") {
+                let targets = link_targets(value).ok_or(UnreadableTargets::LinkField)?;
+                addresses.extend(targets.into_iter().map(owned));
+            }
+        }
+        return Ok(addresses);
+    }
+    Ok(Vec::new())
 }
 
 /// Checks the encoding and length of a value.

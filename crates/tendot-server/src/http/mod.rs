@@ -24,6 +24,7 @@ mod server;
 pub use health::Readiness;
 pub use http_server::HttpServer;
 pub(crate) use middleware::access_log::LogSafe;
+pub(crate) use middleware::client_address::RemoteClient;
 pub use middleware::client_address::{ForwardedBy, ProxyTrust};
 pub use middleware::rate_limit::HttpRateLimits;
 pub(crate) use middleware::rate_limit::too_many_requests;

@@ -1,7 +1,5 @@
 //! Authentication of native messages: challenge, proof, identity.
 
-use std::net::IpAddr;
-
 use tendot_proto::auth::{
     AuthContext, AuthError, ChallengeLimits, ChallengeResponse, ChallengeTable, PendingChallenge,
     SessionError,
@@ -12,12 +10,12 @@ use tendot_proto::{Message, Now, ResponseCode, ValueReference};
 use tendot_registry::{Caller, Error, HandleIdentity};
 
 use crate::authenticated_key::{AuthenticatedKey, fingerprint};
-use crate::guess_throttle::{AttemptSource, AuthAttempt};
+use crate::guess_throttle::{Account, AttemptSource, AuthAttempt};
 use crate::native::dispatch::{CpuPermit, release_while_pending};
 use crate::native::middleware::metrics::DropReason;
 use crate::native::operation::NativeOperation;
 use crate::native::respond::INTERNAL_ERROR;
-use crate::native::{NativeReply, NativeServer};
+use crate::native::{MessageClient, NativeReply, NativeServer};
 
 /// Outstanding challenges; those issued over UDP have a table of their own.
 ///
@@ -103,14 +101,15 @@ impl NativeServer {
     pub(crate) fn start_attempt(
         &self,
         transport: Transport,
-        client: IpAddr,
+        client: MessageClient,
         claim: &ValueReference<'_>,
     ) -> Option<AuthAttempt<'_>> {
-        let source = match transport {
-            Transport::Udp => AttemptSource::Datagram(client),
-            Transport::Tcp | Transport::Http => AttemptSource::Connection(client),
+        let source = match (transport, client.address) {
+            (_, None) => AttemptSource::Hidden,
+            (Transport::Udp, Some(address)) => AttemptSource::Datagram(address),
+            (Transport::Tcp | Transport::Http, Some(address)) => AttemptSource::Connection(address),
         };
-        self.guess_throttle.start_attempt(source, &claim.to_string()).ok()
+        self.guess_throttle.start_attempt(source, Account::Identity(claim)).ok()
     }
 
     /// Reply to a client with too many failed attempts. Over UDP there is none, so that the client tries a connection: others
@@ -130,7 +129,7 @@ impl NativeServer {
         &self,
         mut incoming: IncomingRequest<'_>,
         answer: &ChallengeResponse<'_>,
-        client: IpAddr,
+        client: MessageClient,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> (NativeReply, u32) {
         let now = self.now();
@@ -178,7 +177,7 @@ impl NativeServer {
         operation: &NativeOperation<'_>,
         pending: &PendingChallenge,
         answer: &ChallengeResponse<'_>,
-        client: IpAddr,
+        client: MessageClient,
     ) -> Result<(HandleIdentity, Option<Digest>), NativeReply> {
         let Some(operation) = operation.authorized_as() else {
             return Err(self.unsupported(challenged));

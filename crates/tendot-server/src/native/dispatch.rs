@@ -1,7 +1,6 @@
 //! Dispatch of a message: authenticate, execute, and seal the reply.
 
 use std::future::poll_fn;
-use std::net::IpAddr;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
@@ -11,10 +10,10 @@ use tendot_proto::{Budget, Envelope, MessageHeader, Now, OpFlags, Opcode, Respon
 use tendot_store::ChangeCounters;
 use tokio::sync::SemaphorePermit;
 
-use crate::native::NativeServer;
 use crate::native::classified_message::ClassifiedMessage;
 use crate::native::list::ListContinuation;
 use crate::native::middleware::metrics;
+use crate::native::{MessageClient, NativeServer};
 
 /// Reply to a message: bytes, continuation, opcode, response code and cost.
 #[derive(Debug)]
@@ -65,7 +64,7 @@ impl NativeServer {
         &self,
         message: &ClassifiedMessage<'_>,
         transport: Transport,
-        client: IpAddr,
+        client: MessageClient,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> NativeReply {
         if let Some(reply) = self.cached_reply(message, transport, client) {
@@ -87,7 +86,7 @@ impl NativeServer {
         &self,
         message: &ClassifiedMessage<'_>,
         transport: Transport,
-        client: IpAddr,
+        client: MessageClient,
     ) -> Option<NativeReply> {
         let started = Instant::now();
         // A request for current data is not answered from the cache if other servers may have changed the record.
@@ -104,7 +103,7 @@ impl NativeServer {
         self.registry.change_counters().is_none_or(ChangeCounters::is_shared)
     }
 
-    fn record(&self, reply: &NativeReply, transport: Transport, client: IpAddr, started: Instant) {
+    fn record(&self, reply: &NativeReply, transport: Transport, client: MessageClient, started: Instant) {
         let duration = started.elapsed();
         self.metrics.record_request(transport, reply.opcode, reply.code, duration);
         if self.logs_requests || reply.code == ResponseCode::ERROR {
@@ -117,7 +116,7 @@ impl NativeServer {
         &self,
         message: &ClassifiedMessage<'_>,
         transport: Transport,
-        client: IpAddr,
+        client: MessageClient,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> NativeReply {
         let Some(envelope) = message.envelope() else {
@@ -223,7 +222,7 @@ impl NativeServer {
         &self,
         message: &ClassifiedMessage<'_>,
         mut incoming: IncomingRequest<'_>,
-        client: IpAddr,
+        client: MessageClient,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> (NativeReply, u32) {
         if let Some(answer) = ChallengeResponse::from_request(&incoming.request) {
@@ -266,7 +265,7 @@ pub(crate) async fn release_while_pending<T>(
 const INLINE_BUDGET: Budget = Budget::new(20_000);
 
 /// Writes the access log line. Names are left out: they may be private.
-fn log_message(reply: &NativeReply, transport: Transport, client: IpAddr, duration: Duration) {
+fn log_message(reply: &NativeReply, transport: Transport, client: MessageClient, duration: Duration) {
     macro_rules! line {
         ($level:expr) => {
             tracing::event!(

@@ -1,7 +1,5 @@
 //! Execution of a request for an authenticated or anonymous caller.
 
-use std::net::IpAddr;
-
 use tendot_proto::auth::{AuthError, Challenge, SecretKeyMac, SecretKeyResponse};
 use tendot_proto::endpoint::{IncomingRequest, Transport};
 use tendot_proto::wire::WireList;
@@ -13,7 +11,7 @@ use tendot_store::NameKey;
 
 use crate::native::dispatch::{CpuPermit, release_while_pending};
 use crate::native::operation::NativeOperation;
-use crate::native::{NativeReply, NativeServer};
+use crate::native::{MessageClient, NativeReply, NativeServer};
 
 /// Name of the algorithm that Handle.Net's library uses for a secret key without a challenge of the server.
 const SHA1: &str = SecretKeyMac::Sha1.name();
@@ -24,7 +22,7 @@ impl NativeServer {
         &self,
         incoming: &mut IncomingRequest<'_>,
         caller: &Caller,
-        client: IpAddr,
+        client: MessageClient,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> NativeReply {
         let mut scratch = Vec::new();
@@ -40,7 +38,7 @@ impl NativeServer {
         incoming: &mut IncomingRequest<'_>,
         operation: &NativeOperation<'_>,
         caller: &Caller,
-        client: IpAddr,
+        client: MessageClient,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> NativeReply {
         let result = match operation {
@@ -113,10 +111,10 @@ impl NativeServer {
         incoming: &mut IncomingRequest<'_>,
         write: &HandleWrite<'_>,
         caller: &Caller,
-        client: IpAddr,
+        client: MessageClient,
     ) -> Result<NativeReply, Error> {
-        let call =
-            CallContext::new(caller, self.registry.now_ms(), &mut incoming.budget).from_client(Some(client));
+        let call = CallContext::new(caller, self.registry.now_ms(), &mut incoming.budget)
+            .from_client(client.address);
         let result = self.registry.write(write, call).await?;
         let outcome = match write {
             HandleWrite::Create { .. } => ResponseData::Created { handle: Some(Handle::from(&*result.name)) },
@@ -159,7 +157,7 @@ impl NativeServer {
         key: &ValueReference<'_>,
         challenge: Challenge<'_>,
         answer: &[u8],
-        client: IpAddr,
+        client: MessageClient,
     ) -> Result<NativeReply, Error> {
         if !self.registry.owns(key.handle()) {
             return Err(Error::OtherServer);

@@ -5,7 +5,7 @@
 //! limits, response cache, metrics), then `dispatch.rs` opens it, authenticates the caller with `authentication.rs`, maps it to an
 //! operation (`operation.rs`) and runs that (`execute.rs`, with `list.rs`, `status.rs` and `session.rs`); `respond.rs` seals the
 //! response.
-//! `native_server.rs` has the state and settings, `own_site.rs` this site's record and key, and `site_peers.rs` the client for
+//! `message_client.rs` says whose limits apply to a message. `native_server.rs` has the state and settings, `own_site.rs` this site's record and key, and `site_peers.rs` the client for
 //! the other servers of the site; `sha1_warning.rs` tells the operator about `native.allow_sha1`.
 
 mod authentication;
@@ -13,6 +13,7 @@ mod classified_message;
 mod dispatch;
 mod execute;
 mod list;
+mod message_client;
 mod middleware;
 mod native_server;
 mod operation;
@@ -25,6 +26,8 @@ mod site_peers;
 mod status;
 
 pub(crate) use dispatch::NativeReply;
+pub(crate) use message_client::MessageClient;
+pub use middleware::amplification::AmplificationLimits;
 pub(crate) use middleware::metrics::{NativeCollector, NativeMetrics};
 pub use middleware::rate_limit::NativeRateLimits;
 pub use native_server::NativeServer;

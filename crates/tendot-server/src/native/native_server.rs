@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use crate::clock::to_unix_seconds;
 use crate::guess_throttle::GuessThrottle;
 use crate::native::authentication::PendingChallenges;
+use crate::native::middleware::amplification::{AmplificationLimiter, AmplificationLimits};
 use crate::native::middleware::metrics::NativeMetrics;
 use crate::native::middleware::rate_limit::{NativeRateLimiter, NativeRateLimits};
 use crate::native::middleware::response_cache::NativeResponseCache;
@@ -42,6 +43,7 @@ pub struct NativeServer {
     /// Limits failed authentication attempts, also those of the HTTP server that carries native messages.
     pub(crate) guess_throttle: Arc<GuessThrottle>,
     pub(super) rate_limiter: Option<NativeRateLimiter>,
+    pub(super) amplification: AmplificationLimiter,
     pub(super) response_cache: Option<NativeResponseCache>,
     /// Resolution statistics.
     pub(super) resolution_counter: Option<Arc<ResolutionCounter>>,
@@ -69,6 +71,7 @@ impl NativeServer {
             sessions: Mutex::new(SessionTable::new(SessionLimits::default())),
             guess_throttle: Arc::new(GuessThrottle::new()),
             rate_limiter: None,
+            amplification: AmplificationLimiter::new(AmplificationLimits::default()),
             response_cache: Some(NativeResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES)),
             resolution_counter: None,
             expensive_permits: Arc::new(Semaphore::new(MAX_EXPENSIVE_REQUESTS)),
@@ -84,6 +87,13 @@ impl NativeServer {
     #[must_use]
     pub fn rate_limits(mut self, limits: NativeRateLimits) -> Self {
         self.rate_limiter = Some(NativeRateLimiter::new(limits));
+        self
+    }
+
+    /// Sets the limits on UDP responses to unverified addresses, which are always in force. Default: 16,000 bytes.
+    #[must_use]
+    pub fn amplification_limits(mut self, limits: AmplificationLimits) -> Self {
+        self.amplification = AmplificationLimiter::new(limits);
         self
     }
 

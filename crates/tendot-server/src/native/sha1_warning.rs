@@ -1,10 +1,11 @@
 //! Warning that a client needs `native.allow_sha1`.
 
-use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tendot_proto::ValueReference;
+
+use crate::native::MessageClient;
 
 /// Minimum time between two warnings.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
@@ -17,7 +18,7 @@ pub(crate) struct Sha1Warning {
 
 impl Sha1Warning {
     /// Warns that a SHA-1 proof with this key was rejected.
-    pub(crate) fn warn(&self, key: &ValueReference<'_>, client: IpAddr) {
+    pub(crate) fn warn(&self, key: &ValueReference<'_>, client: MessageClient) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.is_some_and(|last| last.elapsed() < WARNING_INTERVAL) {
             return;

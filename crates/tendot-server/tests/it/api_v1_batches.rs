@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::Instant;
 
 use serde_json::{Value as Json, json};
-use tendot_store::{Edit, Store as _};
-use tendot_testing::wait_for;
+use tendot_store::{Edit, NameKey, Store as _};
+use tendot_testing::{WAIT_TIMEOUT, wait_for};
 
 use crate::support::api_client::{ApiClient, kernel_json, over_all_stores};
 use crate::support::http_server::{TOKEN, TestServer};
@@ -16,6 +17,7 @@ over_all_stores!(
     batch_results,
     batches_are_replayed,
     refused_lines_are_tried_again,
+    audit_f1_secrets_of_refused_lines_are_not_stored,
     batches_resume_after_gaps,
     batch_keys_are_bound_to_the_body,
     refused_lines,
@@ -23,6 +25,7 @@ over_all_stores!(
     slow_csv_rows,
     oversized_csv_rows,
     token_revoked_during_a_batch,
+    audit_f7_batches_end_with_their_credentials,
 );
 
 fn batch_results(client: &ApiClient) {
@@ -199,6 +202,50 @@ fn refused_lines_are_tried_again(client: &ApiClient) {
     );
     let listed = client.check("GET", "/dois?prefix=10.70000", "", &Json::Null, (200, ""));
     assert_eq!(listed["items"].as_array().unwrap().len(), 5);
+}
+
+/// The journal of a batch has no secrets of refused lines; sent again, such a line is tried again nevertheless.
+fn audit_f1_secrets_of_refused_lines_are_not_stored(client: &ApiClient) {
+    client.create_fixtures();
+    let restrict = |hosts: Json| {
+        let policy = json!({"policy": {"hosts": hosts}});
+        client.check("PUT", "/prefixes/10.70000", TOKEN, &policy, (200, ""));
+    };
+    restrict(json!(["example.org"]));
+    let secret = json!([{"index": 300, "type": "HS_SECKEY", "data": "the batch's secret"}]);
+    let lines = [
+        json!({"name": "10.70000/a", "url": "https://example.com/a", "values": secret}),
+        json!({"name": "10.70000/b", "url": "https://example.com/b"}),
+    ];
+    let body = lines.map(|line| line.to_string()).join("\n");
+    let statuses = || -> Vec<String> {
+        let headers = ["Idempotency-Key: secret"];
+        let response = client.send("POST", "/api/v1/dois/batch", TOKEN, &headers, body.as_bytes());
+        assert!(!response.text().contains("the batch's secret"));
+        let lines = response.json_lines();
+        lines.iter().map(|line| line["status"].as_str().unwrap().to_owned()).collect()
+    };
+    let stored = || -> String {
+        let entries = client.server.store.list_aux(b"idempotency/", None, 100);
+        let entries = client.server.runtime.block_on(entries).unwrap();
+        entries.iter().map(|entry| String::from_utf8_lossy(&entry.value).into_owned()).collect()
+    };
+    for _ in 0..2 {
+        assert_eq!(statuses(), ["refused", "refused"]);
+        let journal = stored();
+        assert!(
+            !journal.contains("the batch's secret") && journal.contains("https://example.com/b"),
+            "{journal}"
+        );
+    }
+    restrict(json!([]));
+    for _ in 0..2 {
+        assert_eq!(statuses(), ["created", "created"]);
+        assert!(!stored().contains("the batch's secret"));
+    }
+    let key = NameKey::new("10.70000/a").unwrap();
+    let record = client.server.runtime.block_on(client.server.store.get(&key)).unwrap().unwrap();
+    assert!(record.values.iter().any(|value| *value.data == *b"the batch's secret"));
 }
 
 /// Lines without a result in the journal are executed when the batch is sent again, also if later lines have one, as after a
@@ -398,6 +445,39 @@ fn token_revoked_during_a_batch(client: &ApiClient) {
     assert_eq!((&refused["status"], &refused["error"]["code"]), (&json!("refused"), &json!("invalid-token")));
     assert_eq!(refused["name"], "10.70000/b");
     assert_eq!(client.redirect_of("10.70000/b").0, 404);
+}
+
+/// A batch of the operator does not go on after the token was replaced.
+fn audit_f7_batches_end_with_their_credentials(client: &ApiClient) {
+    client.create_fixtures();
+    let mut stream = client.server.connect();
+    let head = "POST /api/v1/dois/batch HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n";
+    stream.write_all(format!("{head}Authorization: Bearer {TOKEN}\r\n\r\n").as_bytes()).unwrap();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    // Whether the line has a result; not if the connection was closed.
+    let mut send_line = |number: u32| {
+        let line = format!("{{\"name\":\"10.70000/{number}\",\"url\":\"https://example.org/\"}}\n");
+        let chunk = format!("{:x}\r\n{line}\r\n", line.len());
+        if stream.write_all(chunk.as_bytes()).is_err() {
+            return false;
+        }
+        loop {
+            let mut line = String::new();
+            match reader.read_line(&mut line) {
+                Ok(1..) if line.starts_with("{\"line\"") => return true,
+                Ok(1..) => {}
+                _ => return false,
+            }
+        }
+    };
+    assert!(send_line(0));
+    client.server.http.replace_operator_token("rotated");
+    let started = Instant::now();
+    let mut numbers = 1..;
+    while send_line(numbers.next().unwrap()) {
+        assert!(started.elapsed() < WAIT_TIMEOUT, "the batch goes on");
+    }
+    assert!(started.elapsed() < WAIT_TIMEOUT, "nothing was received, and the batch did not end");
 }
 
 fn send_chunk(stream: &mut TcpStream, text: &str) {

@@ -3,21 +3,17 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
-use data_encoding::BASE64;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use tendot_proto::HandleValue;
 use tendot_registry::transfer::TransferSubject;
 use tendot_server::http::HttpLimits;
 use tendot_store::Edit;
-use tendot_testing::http::{HttpConnection, HttpRequest};
-use tendot_testing::{ensure_programs, wait_until};
 
 use crate::support::edits::{home_edit, put_edit};
 use crate::support::fixtures::{PartyFixtures, kernel_metadata};
 use crate::support::http_server::{TestServer, bind, start_at};
+use crate::support::web_driver::{Browser, WebDriver};
 
 const ENTER: &str = "\u{E007}";
 const TAB: &str = "\u{E004}";
@@ -199,122 +195,4 @@ fn edits(target: SocketAddr) -> Vec<Edit> {
         put_edit("10.5555/WIDE", wide),
         home_edit("10.5555"),
     ]
-}
-
-/// ChromeDriver, killed on drop.
-struct WebDriver {
-    process: Child,
-    address: SocketAddr,
-}
-
-impl WebDriver {
-    fn start() -> Self {
-        ensure_programs(&["chromedriver"], &["chromium", "chromium-driver"]);
-        let mut process =
-            Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let port = lines
-            .filter_map(|line| line.split("successfully on port ").nth(1)?.trim_end_matches('.').parse().ok())
-            .next();
-        let address = SocketAddr::from(([127, 0, 0, 1], port.expect("ChromeDriver prints its port")));
-        Self { process, address }
-    }
-
-    fn browser(&self) -> Browser<'_> {
-        let options = json!({
-            "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1100,900"]
-        });
-        let capabilities = json!({"capabilities": {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}});
-        let session = self.request("POST", "/session", &capabilities);
-        Browser { driver: self, session: session["sessionId"].as_str().unwrap().to_owned() }
-    }
-
-    #[track_caller]
-    fn request(&self, method: &str, path: &str, body: &Json) -> Json {
-        let request = HttpRequest::new(method, path);
-        let request = if method == "GET" { request } else { request.json(body) };
-        // ChromeDriver ignores `Connection: close`.
-        let mut connection = HttpConnection::open(self.address).unwrap();
-        let mut response = connection.exchange(&request).unwrap().json();
-        let value = response["value"].take();
-        assert!(value.get("error").is_none(), "{method} {path}: {value}");
-        value
-    }
-}
-
-impl Drop for WebDriver {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-struct Browser<'d> {
-    driver: &'d WebDriver,
-    session: String,
-}
-
-impl Browser<'_> {
-    #[track_caller]
-    fn post(&self, path: &str, body: &Json) -> Json {
-        self.driver.request("POST", &format!("/session/{}/{path}", self.session), body)
-    }
-
-    fn get(&self, path: &str) -> Json {
-        self.driver.request("GET", &format!("/session/{}/{path}", self.session), &Json::Null)
-    }
-
-    fn open(&self, server: SocketAddr, page: &str) {
-        self.post("url", &json!({"url": format!("http://{server}{page}")}));
-    }
-
-    fn run(&self, script: &str) -> Json {
-        self.post("execute/sync", &json!({"script": script, "args": []}))
-    }
-
-    /// Types keys into the focused element.
-    fn press(&self, keys: &str) {
-        let strokes: Vec<Json> = keys
-            .chars()
-            .flat_map(|key| ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": key.to_string()})))
-            .collect();
-        self.post("actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]}));
-    }
-
-    #[track_caller]
-    fn wait_for_url(&self, address: &str) {
-        wait_until(&format!("the browser shows {address}"), || self.get("url") == address);
-    }
-
-    fn set_color_scheme(&self, scheme: &str) {
-        let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
-        self.run_devtools_command("Emulation.setEmulatedMedia", &media);
-    }
-
-    fn emulate_phone(&self) {
-        let metrics = json!({"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": true});
-        self.run_devtools_command("Emulation.setDeviceMetricsOverride", &metrics);
-    }
-
-    fn run_devtools_command(&self, command: &str, parameters: &Json) -> Json {
-        self.post("goog/cdp/execute", &json!({"cmd": command, "params": parameters}))
-    }
-
-    fn screenshot(&self, kind: &str, page: &str) {
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
-        std::fs::create_dir_all(&dir).unwrap();
-        let name: String = page.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
-        let screenshot =
-            self.run_devtools_command("Page.captureScreenshot", &json!({"captureBeyondViewport": true}));
-        let png = BASE64.decode(screenshot["data"].as_str().unwrap().as_bytes()).unwrap();
-        std::fs::write(dir.join(format!("{kind}{name}.png")), png).unwrap();
-    }
-}
-
-impl Drop for Browser<'_> {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.driver.request("DELETE", &format!("/session/{}", self.session), &json!({}));
-        }
-    }
 }

@@ -10,14 +10,16 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use tendot_proto::HandleValue;
 use tendot_server::http::HttpLimits;
 use tendot_store::{AnyStore, Edit, EmbeddedImporter, EmbeddedStore, Precondition, Store as _};
-use tendot_testing::{SeededRng, is_full_run, ram_dir, repetitions, wait_until};
+use tendot_testing::{SeededRng, WAIT_TIMEOUT, is_full_run, ram_dir, repetitions, wait_until};
 
+use crate::support::api_client::ApiClient;
 use crate::support::edits::{commit_as, home_edit, put_edit};
 use crate::support::http_server::{TOKEN, TestServer, bind, read_text, start_over};
+use crate::support::http_session::basic;
 use crate::support::stores::{StoreKind, over_stores};
 
 over_stores!(
@@ -29,6 +31,7 @@ over_stores!(
     attack_h10_subscribers_that_do_not_read,
     subscribers_end_with_the_server,
     audit_f11_subscribers_per_client,
+    audit_f7_streams_end_with_their_credentials,
 );
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -342,6 +345,48 @@ fn attack_h10_subscribers_that_do_not_read(store: StoreKind) {
         assert!(read.len() < 25_000_000 && !read.ends_with("0\r\n\r\n"), "{accept}: {} bytes", read.len());
     }
     assert!(server.runtime.block_on(body.collect()).is_err(), "the response over HTTP/2 is complete");
+}
+
+/// A stream ends when the token, key or session that opened it is replaced, revoked or ended; others go on.
+fn audit_f7_streams_end_with_their_credentials(store: StoreKind) {
+    let client = ApiClient::start(store.open());
+    let fixtures = client.create_fixtures();
+    let (registrant, token) = (&fixtures.registrants[0], &*fixtures.tokens[0]);
+    let admins = json!({"admins": ["300:10.70000/admin"]});
+    client.check("PUT", &format!("/registrants/{registrant}"), token, &admins, (200, ""));
+    let secret = |data: &str| json!([{"index": 300, "type": "HS_SECKEY", "data": data}]);
+    let name = json!({"name": "10.70000/admin", "url": "https://example.org/", "values": secret("one")});
+    client.check("POST", "/dois", TOKEN, &name, (201, ""));
+    let password = basic("300%3A10.70000%2Fadmin", "one");
+    let session = client.send("POST", "/api/sessions", "", &[&password], b"").json();
+    let session = format!("Authorization: Handle sessionId=\"{}\"", session["sessionId"].as_str().unwrap());
+    let bearer = |token: &str| format!("Authorization: Bearer {token}");
+    let credentials = [bearer(TOKEN), bearer(token), session.clone(), password];
+    let [operator, of_token, of_session, of_key] =
+        credentials.map(|header| Subscriber::new(&client.server, "", &format!("{header}\r\n")));
+    let mut anonymous = Subscriber::new(&client.server, "", "");
+
+    client.server.http.replace_operator_token("rotated");
+    let id = token.split('_').nth(1).unwrap();
+    client.check("DELETE", &format!("/tokens/{id}"), "rotated", &Json::Null, (200, ""));
+    assert_eq!(client.send("DELETE", "/api/sessions/this", "", &[&session], b"").status, 204);
+    [operator, of_token, of_session].into_iter().for_each(wait_end);
+    let update = json!({"values": secret("two")});
+    client.check("PUT", "/dois/10.70000/admin", "rotated", &update, (200, ""));
+    wait_end(of_key);
+    client.server.commit(vec![put("10.1/last")]);
+    while anonymous.change().unwrap().1["name"] != "10.1/last" {}
+}
+
+/// Reads a stream to its end.
+#[track_caller]
+fn wait_end(mut subscriber: Subscriber) {
+    let started = Instant::now();
+    // A heartbeat is an event, too.
+    while subscriber.event().is_some() {
+        assert!(started.elapsed() < WAIT_TIMEOUT, "the stream goes on");
+    }
+    assert!(started.elapsed() < WAIT_TIMEOUT, "nothing was received, and the stream did not end");
 }
 
 /// Shutdown does not wait for subscribers, and their responses end properly.

@@ -7,6 +7,7 @@ mod api_v1_batches;
 mod audit_http;
 mod audit_keys;
 mod browser;
+mod browser_cross_origin;
 mod change_feed;
 mod client_certificates;
 mod countries;

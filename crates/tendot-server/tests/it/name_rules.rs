@@ -26,6 +26,7 @@ over_all_stores!(
     updated_follows_every_write_path,
     host_policy_covers_what_leads_away,
     audit_f17_user_information_does_not_disguise_the_host,
+    audit_f17_links_stay_within_the_host_policy,
     audit_f17_templates_stay_within_the_host_policy,
     redaction_marks_cannot_be_forged,
     registration_takes_written_forms,
@@ -250,6 +251,47 @@ fn audit_f17_user_information_does_not_disguise_the_host(client: &ApiClient) {
         let expected = if value_type == "URL" { 400 } else { 201 };
         assert_eq!(client.send("PUT", &name, TOKEN, &[], &record).status, expected, "{value}");
     }
+}
+
+/// The host policy holds for links, too: in `10320/links` values and in `Link` lines that are added to responses.
+fn audit_f17_links_stay_within_the_host_policy(client: &ApiClient) {
+    client.create_fixtures();
+    let policy = json!({"policy": {"hosts": ["example.org"]}});
+    client.check("PUT", "/prefixes/10.70000", TOKEN, &policy, (200, ""));
+    let links = |href: &str| format!("<links><location rel='item' href='{href}'/></links>");
+    let line = |href: &str| format!("X-Shelf: 7\nLink: <https://example.org/>; rel=a, <{href}>; rel=b");
+    let write = |name: &str, value: &Json| {
+        let body = json!({"name": name, "url": "https://example.org/", "values": [value]});
+        let registered = client.send("POST", "/api/v1/dois", TOKEN, &[], body.to_string().as_bytes()).status;
+        let record = serde_json::to_vec(&json!([value])).unwrap();
+        let target = format!("/api/handles/{name}h");
+        (registered, client.send("PUT", &target, TOKEN, &[], &record).status)
+    };
+    let outside =
+        ["https://evil.example/", "https://example.org:x@evil.example/", "//evil.example/", "/10.1/x"];
+    for (number, href) in outside.into_iter().enumerate() {
+        for (value_type, data) in [("10320/links", links(href)), ("10320/headers", line(href))] {
+            let value = json!({"index": 2, "type": value_type, "data": data});
+            let name = format!("10.70000/out{number}-{}", &value_type[6..]);
+            assert_eq!(write(&name, &value), (422, 400), "{value}");
+        }
+    }
+    let malformed =
+        json!({"index": 2, "type": "10320/headers", "data": "Link: <https://example.org/>; title=\"a"});
+    assert_eq!(write("10.70000/malformed", &malformed), (422, 400));
+    for (value_type, data) in [
+        ("10320/links", links("https://www.example.org/")),
+        ("10320/headers", line("https://www.example.org/")),
+    ] {
+        let name = format!("10.70000/in-{}", &value_type[6..]);
+        let value = json!({"index": 2, "type": value_type, "data": data});
+        assert_eq!(write(&name, &value), (201, 201), "{value}");
+        let response = client.send("GET", &format!("/{name}"), "", &[], b"");
+        assert!(response.headers("link").any(|link| link.contains("<https://www.example.org/>")));
+    }
+    // Without a policy, links lead anywhere.
+    let value = json!({"index": 2, "type": "10320/headers", "data": line("https://evil.example/")});
+    assert_eq!(write("10.70001/x", &value).0, 201);
 }
 
 /// The client chooses the extension of a name that a template derives: it must not lead to another host.

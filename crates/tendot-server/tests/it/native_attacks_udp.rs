@@ -8,7 +8,7 @@ use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::{Fragments, HandleValue, Message, OpFlags, Opcode, Request};
 use tendot_server::http::Rate;
-use tendot_server::native::NativeRateLimits;
+use tendot_server::native::{AmplificationLimits, NativeRateLimits};
 use tendot_testing::handle_keys::private_key;
 use tendot_testing::{WAIT_TIMEOUT, repetitions, wait_until};
 
@@ -20,10 +20,15 @@ fn strict_limits() -> NativeServerOptions {
         datagrams: Rate { per_second: 10, burst: 20 },
         cpu_per_second: Duration::from_millis(20),
         limit_loopback: true,
-        unverified_bytes: 16_000,
         exempt: Vec::new(),
     };
-    NativeServerOptions { rates: Some(rates), ..NativeServerOptions::default() }
+    NativeServerOptions { rates: Some(rates), ..unlimited() }
+}
+
+/// No rate limits; the amplification limit holds for loopback, too.
+fn unlimited() -> NativeServerOptions {
+    let amplification = AmplificationLimits { limit_loopback: true, ..AmplificationLimits::default() };
+    NativeServerOptions { amplification, ..NativeServerOptions::default() }
 }
 
 #[test]
@@ -75,6 +80,22 @@ fn audit_f6_amplification_by_one_request() {
     assert_eq!(server.code(Transport::Tcp, &resolution("10.5555/LARGE")), 1);
 }
 
+/// The amplification limit does not depend on the rate limits: it holds without them, and for exempt networks.
+#[test]
+fn audit_f6_amplification_without_rate_limits() {
+    let exempt =
+        NativeRateLimits { exempt: vec!["127.0.0.0/8".parse().unwrap()], ..strict_limits().rates.unwrap() };
+    for rates in [None, Some(exempt)] {
+        let server = NativeTestServer::start(NativeServerOptions { rates, ..unlimited() });
+        server.put("10.5555/LARGE", vec![HandleValue::new(1, "DESC", "x".repeat(1_600))]);
+        let request = resolution("10.5555/LARGE").to_bytes().unwrap();
+        assert_eq!(response_code(&server.exchange_udp(&request).unwrap()), 2);
+        // A client that connects gets it over UDP, too.
+        assert_eq!(server.code(Transport::Tcp, &resolution("10.5555/LARGE")), 1);
+        assert_eq!(response_code(&server.exchange_udp(&request).unwrap()), 1);
+    }
+}
+
 /// A network gets 16,000 bytes or three times what it sent in ten seconds, and each request an answer.
 #[test]
 fn audit_f6_amplification_by_many_requests() {
@@ -83,7 +104,7 @@ fn audit_f6_amplification_by_many_requests() {
             datagrams: Rate { per_second: 1_000_000, burst: 1_000_000 },
             ..strict_limits().rates.unwrap()
         }),
-        ..NativeServerOptions::default()
+        ..unlimited()
     });
     server.put("10.5555/MEDIUM", vec![HandleValue::new(1, "DESC", "x".repeat(1_200))]);
     let request = resolution("10.5555/MEDIUM").to_bytes().unwrap();

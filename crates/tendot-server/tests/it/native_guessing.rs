@@ -3,14 +3,16 @@
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
+use ipnet::IpNet;
 use tendot_proto::auth::{Challenge, ClientKey, SecretKeyMac, SecretKeyResponse};
 use tendot_proto::crypto::SystemRandom;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::message::DigestAlgorithm;
 use tendot_proto::{
     Handle, HandleValue, Message, MessageBody, Opcode, Request, RequestDigest, Response, ResponseData,
-    ValuePermissions,
+    ValuePermissions, tunnel,
 };
+use tendot_server::http::ProxyTrust;
 use tendot_testing::auth_context;
 use tendot_testing::http::HttpRequest;
 
@@ -21,6 +23,7 @@ use crate::support::stores::{StoreKind, over_stores};
 over_stores!(
     audit_f3_guessing_by_verify_challenge,
     audit_f3_guessing_by_challenge_response,
+    audit_f3_tunnel_follows_client_address_rules,
     sha1_proofs_need_the_setting,
 );
 
@@ -36,8 +39,8 @@ fn start(store: StoreKind, options: NativeServerOptions) -> NativeTestServer {
     server
 }
 
-/// Request to verify a proof with a secret, for a challenge that the client has made up; and its result, or the response code.
-fn verify(server: &NativeTestServer, transport: Transport, mac: SecretKeyMac, secret: &str) -> u32 {
+/// Request to verify a proof with a secret, for a challenge that the client has made up.
+fn verification(mac: SecretKeyMac, secret: &str) -> Vec<u8> {
     let challenge = Challenge { nonce: &[7; 16], digest: &[9; 32] };
     let proof =
         SecretKeyResponse::create(mac, secret.as_bytes(), challenge, &mut SystemRandom, auth_context!())
@@ -49,13 +52,20 @@ fn verify(server: &NativeTestServer, transport: Transport, mac: SecretKeyMac, se
         digest: RequestDigest { algorithm: DigestAlgorithm::Sha256, bytes: challenge.digest },
         response: &proof,
     };
-    let request = Message::request(Opcode::VERIFY_CHALLENGE, request, 7, now()).to_bytes().unwrap();
-    let response = server.exchange(transport, &request).remove(0);
-    match Message::from_bytes(&response).unwrap().body {
+    Message::request(Opcode::VERIFY_CHALLENGE, request, 7, now()).to_bytes().unwrap()
+}
+
+/// Result of such a request, or the response code.
+fn verify(server: &NativeTestServer, transport: Transport, mac: SecretKeyMac, secret: &str) -> u32 {
+    result_of(&server.exchange(transport, &verification(mac, secret)).remove(0))
+}
+
+fn result_of(response: &[u8]) -> u32 {
+    match Message::from_bytes(response).unwrap().body {
         MessageBody::Response(Response { data: ResponseData::ChallengeVerified(result), .. }) => {
             result.into()
         }
-        _ => response_code(&response),
+        _ => response_code(response),
     }
 }
 
@@ -106,6 +116,36 @@ fn audit_f3_guessing_by_challenge_response(store: StoreKind) {
     let guesses: Vec<u32> = (0..60).map(|number| guess(&format!("guess {number}"))).collect();
     assert_throttled(&guesses, 403, started);
     assert!(server.values("10.5555/OWNED").is_some());
+}
+
+/// The clients of messages inside HTTP are found as for all HTTP requests: a trusted proxy reports them, or hides them, and an
+/// untrusted one is one client.
+fn audit_f3_tunnel_follows_client_address_rules(store: StoreKind) {
+    let trust = |trusted_proxies: Vec<IpNet>| ProxyTrust { trusted_proxies, ..ProxyTrust::default() };
+    let trusted = trust(vec!["127.0.0.1/32".parse().unwrap()]);
+    let guess = |server: &NativeTestServer, header: &str| {
+        let message = verification(SecretKeyMac::HmacSha256, "guess");
+        let content_type = format!("Content-Type: {}", tunnel::CONTENT_TYPE);
+        let request = HttpRequest::new("POST", "/").header(&content_type).header(header).body(message);
+        result_of(&request.send(server.http).body)
+    };
+    let options = NativeServerOptions { proxy_trust: trusted, ..NativeServerOptions::default() };
+    let server = start(store, options);
+    let started = Instant::now();
+    let guesses: Vec<u32> = (0..60).map(|_| guess(&server, "X-Forwarded-For: 192.0.2.1")).collect();
+    assert_throttled(&guesses, 0, started);
+    assert_eq!(guess(&server, "X-Forwarded-For: 198.51.100.1"), 0, "another client of the proxy");
+    // Clients that the proxy hides are not limited together as one client.
+    assert!((0..60).all(|_| guess(&server, "X-Forwarded-Proto: https") == 0));
+    // The proxy itself is not limited, either.
+    assert_eq!(verify(&server, Transport::Tcp, SecretKeyMac::HmacSha256, "guess"), 0);
+
+    let options = NativeServerOptions { proxy_trust: trust(Vec::new()), ..NativeServerOptions::default() };
+    let server = start(store, options);
+    let started = Instant::now();
+    let guesses: Vec<u32> =
+        (0..60).map(|number| guess(&server, &format!("X-Forwarded-For: 192.0.2.{number}"))).collect();
+    assert_throttled(&guesses, 0, started);
 }
 
 /// Handle.Net's library sends SHA-1 at login; it is accepted only with `native.allow_sha1`.

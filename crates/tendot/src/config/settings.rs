@@ -195,18 +195,18 @@ settings! {
         "Timeout between messages of a connection.";
     native_write_timeout: Duration = "native.limits.write_timeout", "30s",
         "Timeout for the client to read a response, plus one second per KiB.";
+    unverified_udp_bytes: u32 = "native.limits.unverified_udp_bytes", "16000",
+        "Bytes of UDP responses in 10 seconds to a network (IPv4 /24, IPv6 /56) whose clients have not connected over TCP; three times the bytes received if that is more. One response has at most 1600. Clients get an error instead of more, and use TCP. In force without rate limits and for exempt networks, too.";
     native_rate_limit_enabled: bool = "native.rate_limit.enabled", "true",
         "Enable rate limits for the native protocol.";
     native_rate_limit_loopback: bool = "native.rate_limit.loopback", "false",
-        "Apply the rate limits to loopback, too.";
+        "Apply the rate limits and `native.limits.unverified_udp_bytes` to loopback, too.";
     native_rate_limit_exempt: Vec<IpNet> = "native.rate_limit.exempt", "",
         "Networks without a limit, such as those of large resolvers.";
     datagram_rate: u32 = "native.rate_limit.datagrams_per_second", "200",
         "Sustained UDP responses per second to one address; above it, only responses up to three times the size of the request. Networks have higher limits.";
     datagram_burst: u32 = "native.rate_limit.datagram_burst", "1000",
         "Burst of UDP responses to one address.";
-    unverified_bytes: u32 = "native.rate_limit.unverified_bytes", "16000",
-        "Bytes of UDP responses in 10 seconds to a network (IPv4 /24, IPv6 /56) whose clients have not connected over TCP; three times the bytes received if that is more. One response has at most 1600. Clients get an error instead of more, and use TCP.";
     native_cpu_per_second: Duration = "native.rate_limit.cpu_per_second", "250ms",
         "CPU time per second for signatures, authentication and key exchange of one address.";
     directory_codes: DirectoryCodes = "registry.directory_codes", "10",
@@ -464,9 +464,15 @@ impl ServerSettings {
             datagrams: Rate { per_second: self.datagram_rate, burst: self.datagram_burst },
             cpu_per_second: self.native_cpu_per_second,
             limit_loopback: self.native_rate_limit_loopback,
-            unverified_bytes: self.unverified_bytes.into(),
             exempt: self.native_rate_limit_exempt.clone(),
         })
+    }
+
+    pub(crate) fn amplification_limits(&self) -> native::AmplificationLimits {
+        native::AmplificationLimits {
+            unverified_bytes: self.unverified_udp_bytes.into(),
+            limit_loopback: self.native_rate_limit_loopback,
+        }
     }
 
     /// Resolution counter and maintenance task.

@@ -311,6 +311,7 @@ fn build_native_server(
         .allow_dh_1024(settings.allow_dh_1024)
         .allow_sha1(settings.allow_sha1)
         .session_limits(settings.session_max_age, settings.session_idle_timeout)
+        .amplification_limits(settings.amplification_limits())
         .resolution_counter(Arc::clone(counter))
         .response_cache_size(settings.native_response_cache.bytes(&settings.store))
         .log_requests(settings.log_requests);

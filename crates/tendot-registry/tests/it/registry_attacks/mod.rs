@@ -2,6 +2,7 @@
 //! operations.
 
 mod input;
+mod key_history;
 mod names;
 mod ownership;
 mod races;

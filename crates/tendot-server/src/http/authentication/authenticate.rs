@@ -1,6 +1,6 @@
 //! Authentication of a request: credentials to caller.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use data_encoding::BASE64;
@@ -12,8 +12,12 @@ use tokio::sync::{OnceCell, Semaphore};
 use crate::authenticated_key::AuthenticatedKey;
 use crate::clock::to_unix_seconds;
 use crate::gcra::Rate;
-use crate::guess_throttle::{AttemptSource, AuthAttempt, GuessThrottle};
+use crate::guess_throttle::{Account, AttemptSource, AuthAttempt, GuessThrottle};
 use crate::http::REQUEST_BUDGET;
+use crate::http::authentication::credential_watch::{
+    CredentialWatch, OperatorToken, UsedCredential, is_operator_token,
+};
+use crate::http::authentication::key_proof::verify_secret_at_peer;
 use crate::http::authentication::{
     AuthParams, AuthenticationError, HttpCredentials, HttpSession, HttpSessionTable,
 };
@@ -25,7 +29,18 @@ use crate::http::server::x509::CertificateSubject;
 use crate::native::NativeServer;
 
 /// Result of the authentication of a request: credentials are checked before the body is read, and used after it.
-pub(crate) type AuthenticationCell = OnceCell<Result<Caller, AuthenticationError>>;
+pub(crate) type AuthenticationCell = OnceCell<Result<AuthenticatedCaller, AuthenticationError>>;
+
+/// Caller, and the credential that it was authenticated with.
+#[derive(Debug)]
+pub(crate) struct AuthenticatedCaller {
+    caller: Caller,
+    credential: UsedCredential,
+}
+
+impl AuthenticatedCaller {
+    const ANONYMOUS: Self = Self { caller: Caller::Anonymous, credential: UsedCredential::None };
+}
 
 /// Server signatures per client and per network: each costs about as much as verifying a proof.
 const SIGNATURE_LIMITS: HttpRateLimits = HttpRateLimits {
@@ -38,8 +53,8 @@ const SIGNATURE_LIMITS: HttpRateLimits = HttpRateLimits {
 #[derive(Debug)]
 pub(crate) struct Authenticator {
     pub(super) registry: Arc<Registry>,
-    pub(in crate::http) operator_token: RwLock<Option<Box<str>>>,
-    pub(in crate::http) sessions: HttpSessionTable,
+    pub(in crate::http) operator_token: OperatorToken,
+    pub(in crate::http) sessions: Arc<HttpSessionTable>,
     /// Shared with the native server.
     pub(in crate::http) guess_throttle: Arc<GuessThrottle>,
     pub(super) signature_limiter: HttpRateLimiter,
@@ -55,8 +70,8 @@ impl Authenticator {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             registry,
-            operator_token: RwLock::default(),
-            sessions: HttpSessionTable::default(),
+            operator_token: OperatorToken::default(),
+            sessions: Arc::default(),
             guess_throttle: Arc::new(GuessThrottle::new()),
             signature_limiter: HttpRateLimiter::new(SIGNATURE_LIMITS),
             cpu_permits: Arc::new(Semaphore::new(cores)),
@@ -68,7 +83,7 @@ impl Authenticator {
     pub(in crate::http) fn start_attempt(
         &self,
         request: &RequestHead<'_>,
-        account: &str,
+        account: Account<'_>,
     ) -> Result<AuthAttempt<'_>, AuthenticationError> {
         let source = request.client.map_or(AttemptSource::Hidden, AttemptSource::Connection);
         self.guess_throttle.start_attempt(source, account).map_err(AuthenticationError::Throttled)
@@ -79,7 +94,19 @@ impl Authenticator {
         &self,
         request: &RequestHead<'_>,
     ) -> Result<Caller, AuthenticationError> {
-        request.authentication.get_or_init(|| self.check_credentials(request)).await.clone()
+        let authenticated = request.authentication.get_or_init(|| self.check_credentials(request)).await;
+        authenticated.as_ref().map(|authenticated| authenticated.caller.clone()).map_err(|error| *error)
+    }
+
+    /// Watches the credential of a request that was authenticated, for a response that lasts.
+    pub(crate) fn watch_credential(&self, request: &RequestHead<'_>) -> CredentialWatch {
+        let authenticated = request.authentication.get().and_then(|result| result.as_ref().ok());
+        CredentialWatch {
+            registry: Arc::clone(&self.registry),
+            operator_token: Arc::clone(&self.operator_token),
+            sessions: Arc::clone(&self.sessions),
+            credential: authenticated.map_or(UsedCredential::None, |found| found.credential.clone()),
+        }
     }
 
     /// Lets authenticated callers use their part of the memory for bodies; an error for invalid credentials.
@@ -92,19 +119,32 @@ impl Authenticator {
     ) -> Result<(Caller, RequestBody), AuthenticationError> {
         match self.authenticate(request).await? {
             Caller::Anonymous => Ok((Caller::Anonymous, body)),
-            caller => Ok((caller, body.authenticated())),
+            caller => {
+                let body = body.of_caller(&caller);
+                Ok((caller, body))
+            }
         }
     }
 
-    async fn check_credentials(&self, request: &RequestHead<'_>) -> Result<Caller, AuthenticationError> {
+    async fn check_credentials(
+        &self,
+        request: &RequestHead<'_>,
+    ) -> Result<AuthenticatedCaller, AuthenticationError> {
         match HttpCredentials::from_request(request)? {
-            None => Ok(Caller::Anonymous),
-            Some(HttpCredentials::Bearer(token)) => self.authenticate_bearer(token, request).await,
+            None => Ok(AuthenticatedCaller::ANONYMOUS),
+            Some(HttpCredentials::Bearer(token)) => {
+                let caller = self.authenticate_bearer(token, request).await?;
+                Ok(AuthenticatedCaller { caller, credential: UsedCredential::Token(token.into()) })
+            }
             Some(HttpCredentials::Basic(encoded)) => {
-                Ok(self.authenticate_basic(encoded, request).await?.into())
+                let (key, credential) = self.check_basic(encoded, request).await?;
+                Ok(AuthenticatedCaller { caller: key.into(), credential })
             }
             Some(HttpCredentials::Handle(params)) if params.uses_client_certificate() => {
-                Ok(self.authenticate_certificate(request).await?.into())
+                let key = self.authenticate_certificate(request).await?;
+                let certificate = request.certificate.unwrap_or_default().into();
+                let credential = UsedCredential::Certificate(key.clone(), certificate);
+                Ok(AuthenticatedCaller { caller: key.into(), credential })
             }
             Some(HttpCredentials::Handle(params)) => self.authenticate_session(&params, request).await,
         }
@@ -114,23 +154,27 @@ impl Authenticator {
         &self,
         params: &AuthParams,
         request: &RequestHead<'_>,
-    ) -> Result<Caller, AuthenticationError> {
+    ) -> Result<AuthenticatedCaller, AuthenticationError> {
         let Some(id) = params.session_id() else {
             return if params.has_identity_claim() {
                 Err(AuthenticationError::NoSession)
             } else {
-                Ok(Caller::Anonymous)
+                Ok(AuthenticatedCaller::ANONYMOUS)
             };
         };
         let session = id.and_then(|id| self.sessions.get(id, Instant::now()));
         let session = session.ok_or(AuthenticationError::NoSession)?;
+        let of_session = |key: AuthenticatedKey| {
+            let credential = UsedCredential::Session(session.id, key.clone());
+            AuthenticatedCaller { caller: key.into(), credential }
+        };
         if params.has_identity_claim() {
-            return self.verify_challenge_answer(&session, params, request).await.map(Into::into);
+            return Ok(of_session(self.verify_challenge_answer(&session, params, request).await?));
         }
-        let Some(authenticated) = session.authenticated else { return Ok(Caller::Anonymous) };
+        let Some(authenticated) = &session.authenticated else { return Ok(AuthenticatedCaller::ANONYMOUS) };
         // A key that was removed from its record ends its sessions.
-        if self.is_key_current(&authenticated).await {
-            Ok(authenticated.into())
+        if self.is_key_current(authenticated).await {
+            Ok(of_session(authenticated.clone()))
         } else {
             self.sessions.remove(session.id);
             Err(AuthenticationError::NoSession)
@@ -157,6 +201,14 @@ impl Authenticator {
         encoded: &str,
         request: &RequestHead<'_>,
     ) -> Result<AuthenticatedKey, AuthenticationError> {
+        Ok(self.check_basic(encoded, request).await?.0)
+    }
+
+    async fn check_basic(
+        &self,
+        encoded: &str,
+        request: &RequestHead<'_>,
+    ) -> Result<(AuthenticatedKey, UsedCredential), AuthenticationError> {
         let malformed = AuthenticationError::Malformed;
         let decoded = BASE64.decode(encoded.as_bytes()).map_err(|_| malformed)?;
         let mut parts = decoded.splitn(2, |byte| *byte == b':');
@@ -169,16 +221,19 @@ impl Authenticator {
         };
         let claim = ValueReference::parse(&user);
         if self.registry.owns(claim.handle()) {
-            return self.match_key(&claim, is_match, request).await;
+            let key = self.match_key(&claim, is_match, request).await?;
+            return Ok((key.clone(), UsedCredential::Key(key)));
         }
         // Another server of the site stores the key.
-        let attempt = self.start_attempt(request, &claim.to_string())?;
-        if !self.verify_secret_at_peer(&claim, password).await {
+        let attempt = self.start_attempt(request, Account::Identity(&claim))?;
+        if !verify_secret_at_peer(&self.registry, &claim, password).await {
             return Err(AuthenticationError::Failed);
         }
         attempt.mark_succeeded();
         let key = HandleValue::with_data(claim.index, "HS_SECKEY", password);
-        AuthenticatedKey::new(&claim, &key).ok_or(AuthenticationError::Failed)
+        let key = AuthenticatedKey::new(&claim, &key).ok_or(AuthenticationError::Failed)?;
+        let reference = ValueReference::new(claim.index, claim.handle().as_bytes().to_vec());
+        Ok((key, UsedCredential::PeerKey(reference, password.into())))
     }
 
     /// Authenticates by the client certificate: its subject and key must be those of an `HS_PUBKEY` value. The issuer does not
@@ -205,7 +260,7 @@ impl Authenticator {
         is_match: impl Fn(&HandleValue<'_>) -> bool,
         request: &RequestHead<'_>,
     ) -> Result<AuthenticatedKey, AuthenticationError> {
-        let attempt = self.start_attempt(request, &claim.to_string())?;
+        let attempt = self.start_attempt(request, Account::Identity(claim))?;
         let (keys, attempt) = self.read_keys(claim, attempt).await?;
         let mut keys = keys.iter().filter(|key| claim.index == 0 || key.index == claim.index);
         let authenticated = keys.find(|key| is_match(key)).and_then(|key| AuthenticatedKey::new(claim, key));
@@ -214,17 +269,12 @@ impl Authenticator {
         Ok(authenticated)
     }
 
-    fn is_operator_token(&self, token: &str) -> bool {
-        let operator_token = self.operator_token.read().unwrap_or_else(PoisonError::into_inner);
-        operator_token.as_ref().is_some_and(|own| bool::from(own.as_bytes().ct_eq(token.as_bytes())))
-    }
-
     async fn authenticate_bearer(
         &self,
         token: &str,
         request: &RequestHead<'_>,
     ) -> Result<Caller, AuthenticationError> {
-        if self.is_operator_token(token) {
+        if is_operator_token(&self.operator_token, token) {
             return Ok(Caller::Operator);
         }
         // Tokens cannot be guessed, so a valid one is never throttled: failed guesses cannot lock its owner out.
@@ -235,7 +285,7 @@ impl Authenticator {
         {
             Ok(Some(identity)) => Ok(Caller::Token(identity)),
             Ok(None) => {
-                self.start_attempt(request, "operator")?;
+                self.start_attempt(request, Account::Tokens)?;
                 Err(AuthenticationError::InvalidToken)
             }
             Err(error) => {

@@ -8,12 +8,13 @@ use tendot_proto::auth::{
 };
 use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::{Budget, HandleValue, ValueReference};
-use tendot_registry::Error;
+use tendot_registry::{Error, Registry};
 
 use crate::authenticated_key::AuthenticatedKey;
-use crate::guess_throttle::AuthAttempt;
+use crate::guess_throttle::{Account, AuthAttempt};
 use crate::http::REQUEST_BUDGET;
 use crate::http::authentication::auth_params::{ChallengeAnswer, encode_base64};
+use crate::http::authentication::credential_watch::is_key_current;
 use crate::http::authentication::{AuthParams, AuthenticationError, Authenticator, HttpSession};
 use crate::http::request::request_head::RequestHead;
 use crate::random::random_bytes;
@@ -46,6 +47,26 @@ impl KeyProof {
     }
 }
 
+/// Verifies a secret key that another server of the site stores. That server is sent a proof, not the secret.
+pub(super) async fn verify_secret_at_peer(
+    registry: &Registry,
+    key: &ValueReference<'_>,
+    secret: &[u8],
+) -> bool {
+    let (random, mut budget) = (random_bytes::<48>(), Budget::PER_REQUEST);
+    let (nonce, digest) = random.split_at(16);
+    let challenge = Challenge { nonce, digest };
+    let algorithm = SecretKeyMac::HmacSha256;
+    let context = &mut AuthContext::new(&AwsLcProvider, AuthPolicy::default(), &mut budget);
+    let proof = SecretKeyResponse::create(algorithm, secret, challenge, &mut SystemRandom, context);
+    let Ok(proof) = proof else { return false };
+    key.index != 0
+        && registry
+            .verify_secret_at_peer(key, challenge, &proof, &mut budget)
+            .await
+            .is_ok_and(|is_valid| is_valid)
+}
+
 impl Authenticator {
     /// Keys of the claimed identity.
     pub(crate) async fn read_keys<'a>(
@@ -69,27 +90,7 @@ impl Authenticator {
 
     /// Whether the record still has the key; assumed while the record cannot be read.
     pub(crate) async fn is_key_current(&self, authenticated: &AuthenticatedKey) -> bool {
-        match authenticated.is_current(&self.registry, &mut Budget::new(REQUEST_BUDGET)).await {
-            Ok(is_current) => is_current,
-            Err(error) => matches!(error, Error::Store(_) | Error::SitePeer { .. }),
-        }
-    }
-
-    /// Verifies a secret key that another server of the site stores. That server is sent a proof, not the secret.
-    pub(crate) async fn verify_secret_at_peer(&self, key: &ValueReference<'_>, secret: &[u8]) -> bool {
-        let (random, mut budget) = (random_bytes::<48>(), Budget::PER_REQUEST);
-        let (nonce, digest) = random.split_at(16);
-        let challenge = Challenge { nonce, digest };
-        let algorithm = SecretKeyMac::HmacSha256;
-        let context = &mut AuthContext::new(&AwsLcProvider, AuthPolicy::default(), &mut budget);
-        let proof = SecretKeyResponse::create(algorithm, secret, challenge, &mut SystemRandom, context);
-        let Ok(proof) = proof else { return false };
-        key.index != 0
-            && self
-                .registry
-                .verify_secret_at_peer(key, challenge, &proof, &mut budget)
-                .await
-                .is_ok_and(|is_valid| is_valid)
+        is_key_current(&self.registry, authenticated).await
     }
 
     /// Verifies the signature or MAC over the server's and the client's nonce.
@@ -100,7 +101,7 @@ impl Authenticator {
         request: &RequestHead<'_>,
     ) -> Result<AuthenticatedKey, AuthenticationError> {
         let claim = answer.claim.clone();
-        let attempt = self.start_attempt(request, &claim.to_string())?;
+        let attempt = self.start_attempt(request, Account::Identity(&claim))?;
         let (keys, attempt) = self.read_keys(&claim, attempt).await?;
         let (index, keys) = self.verify_proof(nonce.to_vec(), answer, keys, attempt).await?;
         let key = keys.iter().find(|key| key.index == index);

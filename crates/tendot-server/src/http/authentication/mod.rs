@@ -8,6 +8,8 @@
 //! - `key_proof.rs`: signatures and MACs of nonces
 //! - `challenge.rs`: `WWW-Authenticate`
 //! - `session_table.rs`: bounded table of sessions
+//! - `caller_class.rs`: whose share of a resource a request uses
+//! - `credential_watch.rs`: end of the credentials of a long response
 //!
 //! `guess_throttle.rs` at the root of the crate limits failed attempts, also those of the native protocol.
 //!
@@ -17,7 +19,9 @@
 
 mod auth_params;
 mod authenticate;
+mod caller_class;
 mod challenge;
+mod credential_watch;
 mod credentials;
 mod key_proof;
 mod session_table;
@@ -26,6 +30,7 @@ use std::time::Duration;
 
 pub(crate) use auth_params::{AuthParams, AuthParamsJson, ChallengeAnswer};
 pub(crate) use authenticate::{AuthenticationCell, Authenticator};
+pub(crate) use caller_class::CallerClass;
 pub(crate) use challenge::SERVER_SIGNATURE_ALGORITHM;
 pub(crate) use credentials::{HttpCredentials, is_cross_site_credential};
 use key_proof::KeyProof;

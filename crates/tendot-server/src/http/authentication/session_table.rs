@@ -175,6 +175,12 @@ impl HttpSessionTable {
         })
     }
 
+    /// Looks up a session without marking it as used.
+    pub(crate) fn peek(&self, id: HttpSessionId, now: Instant) -> Option<HttpSession> {
+        let indexes = self.lock();
+        indexes.sessions.get(&id).filter(|entry| !entry.is_expired(now)).map(|entry| entry.session.clone())
+    }
+
     /// Authenticates a session. The same answer is not accepted again.
     pub(crate) fn authenticate(
         &self,
@@ -249,7 +255,7 @@ impl SessionIndexes {
             None => drop(self.unauthenticated.insert(entry.last_use())),
             Some(authenticated) => {
                 self.authenticated.insert(entry.last_use());
-                *self.per_identity.entry(authenticated.identity.to_string()).or_default() += 1;
+                *self.per_identity.entry(authenticated.account()).or_default() += 1;
             }
         }
         self.sessions.insert(entry.session.id, entry);
@@ -260,7 +266,7 @@ impl SessionIndexes {
         self.unauthenticated.remove(&entry.last_use());
         self.authenticated.remove(&entry.last_use());
         if let Some(authenticated) = &entry.session.authenticated
-            && let Entry::Occupied(mut number) = self.per_identity.entry(authenticated.identity.to_string())
+            && let Entry::Occupied(mut number) = self.per_identity.entry(authenticated.account())
         {
             *number.get_mut() -= 1;
             if *number.get() == 0 {
@@ -297,15 +303,14 @@ impl SessionIndexes {
         change: impl FnOnce(&mut SessionEntry) -> T,
     ) -> Option<T> {
         let result = self.update(id, change)?;
-        let identity_of =
-            |id: &HttpSessionId| Some(&self.sessions.get(id)?.session.authenticated.as_ref()?.identity);
-        let identity = identity_of(&id)?;
-        let has_too_many = self
-            .per_identity
-            .get(&identity.to_string())
-            .is_some_and(|number| *number > MAX_SESSIONS_PER_IDENTITY);
+        let account_of =
+            |id: &HttpSessionId| Some(self.sessions.get(id)?.session.authenticated.as_ref()?.account());
+        let account = account_of(&id)?;
+        let has_too_many =
+            self.per_identity.get(&account).is_some_and(|number| *number > MAX_SESSIONS_PER_IDENTITY);
         let mut oldest = self.authenticated.iter().map(|(_, id)| *id);
-        if has_too_many && let Some(oldest_of_identity) = oldest.find(|id| identity_of(id) == Some(identity))
+        if has_too_many
+            && let Some(oldest_of_identity) = oldest.find(|id| account_of(id).as_ref() == Some(&account))
         {
             self.remove(oldest_of_identity);
         } else if self.authenticated.len() > MAX_AUTHENTICATED_SESSIONS
@@ -408,8 +413,9 @@ mod tests {
             session.id
         };
         let other = open("0.NA/10.2");
-        for _ in 0..1_000 {
-            open("0.NA/10.1");
+        // Spellings of a handle do not count apart.
+        for number in 0..1_000 {
+            open(["0.NA/10.1", "0.na/10.1", "10.1"][number % 3]);
         }
         assert_eq!(sessions.lock().authenticated.len(), 1 + MAX_SESSIONS_PER_IDENTITY);
         assert!(sessions.get(other, now).is_some());

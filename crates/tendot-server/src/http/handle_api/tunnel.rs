@@ -11,6 +11,7 @@ use crate::http::middleware::metrics::RequestKind;
 use crate::http::request::body::RequestBody;
 use crate::http::response::reply::{Reply, TEXT, reply};
 use crate::http::routing::endpoint::{Endpoint, Operation};
+use crate::native::MessageClient;
 
 /// Endpoint of native messages. The path is ignored: clients put the name there, too.
 pub(crate) static ENDPOINT: Endpoint = Endpoint::without_path(&[Operation::post(|server, call| {
@@ -43,7 +44,8 @@ impl HttpServer {
             Err(error) => return reply(error.status(), TEXT, format!("{error}\n")),
         };
         let message = tunnel::strip_leading_newline(&body);
-        match native.handle_message_complete(message, Transport::Http, client.address).await {
+        let client = MessageClient::tunnelled(client, self.is_client_hidden(client));
+        match native.handle_message_complete(message, Transport::Http, client).await {
             Some(message) => reply(StatusCode::OK, HANDLE_MESSAGE, message),
             None => reply(StatusCode::BAD_REQUEST, TEXT, "invalid Handle message\n"),
         }

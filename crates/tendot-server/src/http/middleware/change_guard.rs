@@ -30,11 +30,16 @@ pub(crate) fn check_change(
     headers: &HeaderMap,
     authority: Option<&Authority>,
     has_body: bool,
+    is_encrypted: bool,
 ) -> Result<(), RefusedChange> {
-    let Some(authorization) = headers.get(AUTHORIZATION) else { return Ok(()) };
-    let scheme = authorization.as_bytes().get(..5).unwrap_or_default();
-    let has_password = scheme.eq_ignore_ascii_case(b"basic");
-    if has_password && !is_same_origin(headers, authority) {
+    let mut authorizations = headers.get_all(AUTHORIZATION).iter().peekable();
+    if authorizations.peek().is_none() {
+        return Ok(());
+    }
+    let has_password = authorizations.any(|authorization| {
+        authorization.as_bytes().get(..5).unwrap_or_default().eq_ignore_ascii_case(b"basic")
+    });
+    if has_password && !is_same_origin(headers, authority, is_encrypted) {
         return Err(RefusedChange::CrossOrigin);
     }
     if has_body { check_media_type(headers, has_password) } else { Ok(()) }
@@ -55,24 +60,28 @@ fn check_media_type(headers: &HeaderMap, has_password: bool) -> Result<(), Refus
 }
 
 /// Whether a request comes from this origin or from no page: by `Sec-Fetch-Site`, which browsers send over TLS and to
-/// loopback, or else by `Origin`.
-fn is_same_origin(headers: &HeaderMap, authority: Option<&Authority>) -> bool {
-    let mut sites = headers.get_all("sec-fetch-site").iter().peekable();
-    if sites.peek().is_some() {
-        return sites.all(|site| site == "same-origin" || site == "none");
-    }
+/// loopback, and by `Origin`. Each of them that is present has to say so, and what cannot be understood does not.
+fn is_same_origin(headers: &HeaderMap, authority: Option<&Authority>, is_encrypted: bool) -> bool {
+    let mut sites = headers.get_all("sec-fetch-site").iter();
     let host = authority.map(Authority::as_str).or_else(|| headers.get(HOST)?.to_str().ok());
-    headers.get_all(ORIGIN).iter().all(|origin| host.is_some_and(|host| is_origin_of(origin, host)))
+    let mut origins = headers.get_all(ORIGIN).iter();
+    sites.all(|site| site == "same-origin" || site == "none")
+        && origins.all(|origin| host.is_some_and(|host| is_origin_of(origin, host, is_encrypted)))
 }
 
-/// Whether an origin has this host and port.
-fn is_origin_of(origin: &HeaderValue, host: &str) -> bool {
+/// Whether an origin has this host and port. One without TLS is another one than that of a request over TLS; without TLS, a proxy
+/// that does not say so may have ended it.
+fn is_origin_of(origin: &HeaderValue, host: &str, is_encrypted: bool) -> bool {
     let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
     let Some((scheme, authority)) = origin else { return false };
-    let default_port = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
+    let default_port = match scheme.to_ascii_lowercase().as_str() {
+        "https" => ":443",
+        "http" if !is_encrypted => ":80",
+        _ => return false,
+    };
     let without_default =
         |authority: &str| authority.strip_suffix(default_port).unwrap_or(authority).to_ascii_lowercase();
-    without_default(authority) == without_default(host)
+    !host.is_empty() && without_default(authority) == without_default(host)
 }
 
 #[cfg(test)]
@@ -92,7 +101,7 @@ mod tests {
             let (name, value) = line.split_once(": ").unwrap();
             headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         }
-        check_change(&headers, None, has_body)
+        check_change(&headers, None, has_body, false)
     }
 
     #[test]
@@ -112,6 +121,15 @@ mod tests {
             "Origin: http://example.net",
             "Origin: null",
             "Origin: doi.example.org:8080",
+            "Origin: //doi.example.org:8080",
+            "Origin: ://doi.example.org:8080",
+            "Origin: ftp://doi.example.org:8080",
+            "Origin: moz-extension://doi.example.org:8080",
+            "Origin: http://doi.example.org:8080/",
+            "Origin: http://x@doi.example.org:8080",
+            "Origin: http://doi.example.org:8080 http://example.net",
+            "Origin: http:doi.example.org:8080",
+            "Origin: ",
             "Sec-Fetch-Site: same-site",
             "Sec-Fetch-Site: cross-site",
         ] {
@@ -125,7 +143,32 @@ mod tests {
         let both = ["Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: cross-site"];
         assert_eq!(check(&[BASIC, both[0], both[1]], false), Err(RefusedChange::CrossOrigin));
         let origin = HeaderValue::from_static("https://doi.example.org");
-        assert!(is_origin_of(&origin, "doi.example.org:443") && !is_origin_of(&origin, "doi.example.org:80"));
+        assert!(is_origin_of(&origin, "doi.example.org:443", true));
+        assert!(!is_origin_of(&origin, "doi.example.org:80", true));
+        // A page without TLS is another origin, also at the default ports, which `Host` does not have.
+        let plain = HeaderValue::from_static("http://doi.example.org");
+        assert!(
+            is_origin_of(&plain, "doi.example.org", false) && !is_origin_of(&plain, "doi.example.org", true)
+        );
+    }
+
+    /// Headers that contradict each other, and those that cannot be understood, are refused.
+    #[test]
+    fn audit_f9_both_headers_count() {
+        let same = ["Sec-Fetch-Site: same-origin", "Origin: http://doi.example.org:8080"];
+        assert_eq!(check(&[BASIC, same[0], same[1]], false), Ok(()));
+        for (site, origin) in [
+            (same[0], "Origin: null"),
+            (same[0], "Origin: http://example.net"),
+            ("Sec-Fetch-Site: none", "Origin: garbage"),
+            ("Sec-Fetch-Site: garbage", same[1]),
+            ("Sec-Fetch-Site: ", same[1]),
+        ] {
+            let refused = Err(RefusedChange::CrossOrigin);
+            assert_eq!(check(&[BASIC, site, origin], false), refused, "{site}, {origin}");
+        }
+        // A second `Authorization` does not hide the password.
+        assert_eq!(check(&[BEARER, BASIC, "Origin: null"], false), Err(RefusedChange::CrossOrigin));
     }
 
     #[test]

@@ -6,10 +6,12 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
+use tendot_registry::Caller;
 use tokio::time::{Instant, timeout};
 
 use crate::client_network::client_network;
 use crate::connection::TransferAllowance;
+use crate::http::authentication::CallerClass;
 use crate::http::request::body_budget::{BodyBudget, BodySender};
 
 /// Reason a request body was rejected.
@@ -41,13 +43,13 @@ pub(crate) struct RequestBody {
 impl RequestBody {
     /// Body of a caller that is not authenticated yet; the client is absent if a proxy hides it.
     pub(crate) fn new(incoming: Incoming, client: Option<IpAddr>) -> Self {
-        let sender = BodySender { client: client.map(client_network), is_authenticated: false };
+        let sender = BodySender { client: client.map(client_network), caller: CallerClass::Anonymous };
         Self { incoming, sender }
     }
 
-    /// Body of an authenticated caller.
-    pub(crate) fn authenticated(self) -> Self {
-        Self { sender: BodySender { is_authenticated: true, ..self.sender }, ..self }
+    /// Body of this caller.
+    pub(crate) fn of_caller(self, caller: &Caller) -> Self {
+        Self { sender: BodySender { caller: CallerClass::of(caller), ..self.sender }, ..self }
     }
 }
 

@@ -68,7 +68,12 @@ impl HttpServer {
             };
         }
         if operation.kind == RequestKind::Write
-            && let Err(refused) = check_change(&parts.headers, parts.uri.authority(), !body.is_end_stream())
+            && let Err(refused) = check_change(
+                &parts.headers,
+                parts.uri.authority(),
+                !body.is_end_stream(),
+                client.is_encrypted,
+            )
         {
             return route.api.errors.refused_change(&refused);
         }

@@ -13,7 +13,8 @@ use tokio::sync::Semaphore;
 
 use crate::native::classified_message::ClassifiedMessage;
 use crate::native::middleware::metrics::DropReason;
-use crate::native::{NativeReply, NativeServer};
+use crate::native::middleware::rate_limit::NativeRateLimiter;
+use crate::native::{MessageClient, NativeReply, NativeServer};
 
 /// Costs below this are not charged.
 const MIN_CHARGED_COST: u32 = 500;
@@ -29,7 +30,7 @@ impl NativeServer {
         self: &Arc<Self>,
         message: &ClassifiedMessage<'_>,
         transport: Transport,
-        client: IpAddr,
+        client: MessageClient,
     ) -> NativeReply {
         if self.is_over_budget(client) {
             return self.busy_reply(message, transport);
@@ -71,7 +72,7 @@ impl NativeServer {
         &self,
         message: &ClassifiedMessage<'_>,
         transport: Transport,
-        client: IpAddr,
+        client: MessageClient,
     ) -> &Arc<Semaphore> {
         // Peers use TCP; the source address of a datagram can be forged.
         let is_peer = transport != Transport::Udp && self.is_site_peer(client);
@@ -81,9 +82,10 @@ impl NativeServer {
     }
 
     /// Whether another server of the site has this address.
-    pub(crate) fn is_site_peer(&self, client: IpAddr) -> bool {
+    pub(crate) fn is_site_peer(&self, client: MessageClient) -> bool {
         let servers = &self.site.site().servers;
-        servers.len() > 1 && servers.iter().any(|server| server.ip() == client.to_canonical())
+        let Some(address) = client.address.map(|address| address.to_canonical()) else { return false };
+        servers.len() > 1 && servers.iter().any(|server| server.ip() == address)
     }
 
     /// Handles a public read, if that does not block.
@@ -91,7 +93,7 @@ impl NativeServer {
         &self,
         message: &ClassifiedMessage<'_>,
         transport: Transport,
-        client: IpAddr,
+        client: MessageClient,
     ) -> Option<NativeReply> {
         if self.is_over_budget(client) {
             return Some(self.busy_reply(message, transport));
@@ -111,24 +113,29 @@ impl NativeServer {
         }
     }
 
-    pub(crate) fn is_over_budget(&self, client: IpAddr) -> bool {
-        let rate_limiter = self.rate_limiter.as_ref().filter(|rate_limiter| !rate_limiter.is_exempt(client));
-        rate_limiter.is_some_and(|rate_limiter| !rate_limiter.has_cpu_budget(client, Instant::now()))
+    pub(crate) fn is_over_budget(&self, client: MessageClient) -> bool {
+        self.limited_address(client)
+            .is_some_and(|(rate_limiter, address)| !rate_limiter.has_cpu_budget(address, Instant::now()))
     }
 
-    fn charge_reply(&self, client: IpAddr, reply: &NativeReply) {
+    fn charge_reply(&self, client: MessageClient, reply: &NativeReply) {
         if reply.cost > MIN_CHARGED_COST {
             self.charge(client, reply.cost);
         }
     }
 
     /// Charges CPU time to a client, in microseconds.
-    pub(crate) fn charge(&self, client: IpAddr, microseconds: u32) {
-        if let Some(rate_limiter) =
-            self.rate_limiter.as_ref().filter(|rate_limiter| !rate_limiter.is_exempt(client))
-        {
-            rate_limiter.charge_cpu(client, microseconds, Instant::now());
+    pub(crate) fn charge(&self, client: MessageClient, microseconds: u32) {
+        if let Some((rate_limiter, address)) = self.limited_address(client) {
+            rate_limiter.charge_cpu(address, microseconds, Instant::now());
         }
+    }
+
+    /// Rate limiter and address of a client that is limited.
+    fn limited_address(&self, client: MessageClient) -> Option<(&NativeRateLimiter, IpAddr)> {
+        let rate_limiter =
+            self.rate_limiter.as_ref().filter(|rate_limiter| !rate_limiter.is_exempt(client))?;
+        Some((rate_limiter, client.address?))
     }
 
     /// All messages of a response, as far as they fit in one body.
@@ -136,7 +143,7 @@ impl NativeServer {
         self: &Arc<Self>,
         message: &[u8],
         transport: Transport,
-        client: IpAddr,
+        client: MessageClient,
     ) -> Option<Vec<u8>> {
         let message = ClassifiedMessage::new(message);
         let mut reply = self.handle_message(&message, transport, client).await;
@@ -219,7 +226,7 @@ mod tests {
         let (signed, proof) = (signed.to_bytes().unwrap(), proof.to_bytes().unwrap());
         let check = async |message: &[u8], transport, client: [u8; 4], expected| {
             let message = ClassifiedMessage::new(message);
-            let reply = native.handle_message(&message, transport, client.into());
+            let reply = native.handle_message(&message, transport, MessageClient::direct(client.into()));
             let handled = timeout(Duration::from_millis(if expected { 10_000 } else { 50 }), reply).await;
             assert_eq!(handled.is_ok(), expected, "{transport:?} {client:?}");
         };

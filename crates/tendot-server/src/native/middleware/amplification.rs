@@ -2,7 +2,8 @@
 //!
 //! An address is verified for a while by a message over TCP. Until then it gets at most [`MAX_UNVERIFIED_RESPONSE_BYTES`] for one
 //! request, and its network in any ten seconds at most the larger of a budget and three times the bytes received. Instead of a
-//! larger response it gets an error that makes clients connect over TCP. Constant memory, no locks.
+//! larger response it gets an error that makes clients connect over TCP. Constant memory, no locks. In force whatever the rate
+//! limits are: others would be attacked, who cannot choose them.
 
 use std::array;
 use std::hash::{BuildHasher as _, RandomState};
@@ -48,10 +49,26 @@ impl ResponseKind {
     }
 }
 
+/// Limits on UDP responses to unverified addresses.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct AmplificationLimits {
+    /// Response bytes in ten seconds to a network (IPv4 /24, IPv6 /56) whose addresses are not verified by TCP, unless three times
+    /// the bytes received from it are more.
+    pub unverified_bytes: u64,
+    /// Whether loopback addresses are limited, too. No other machine can forge them.
+    pub limit_loopback: bool,
+}
+
+impl Default for AmplificationLimits {
+    fn default() -> Self {
+        Self { unverified_bytes: 16_000, limit_loopback: false }
+    }
+}
+
 /// Limiter of UDP responses to unverified addresses.
 #[derive(Debug)]
 pub(crate) struct AmplificationLimiter {
-    budget_bytes: u64,
+    limits: AmplificationLimits,
     networks: Box<[[AtomicU64; RING_LEN as usize]]>,
     verified: Box<[AtomicU64]>,
     /// Randomly seeded, so that clients cannot choose which networks share a slot.
@@ -89,9 +106,9 @@ impl SecondCount {
 }
 
 impl AmplificationLimiter {
-    pub(crate) fn new(budget_bytes: u64) -> Self {
+    pub(crate) fn new(limits: AmplificationLimits) -> Self {
         Self {
-            budget_bytes,
+            limits,
             networks: (0..NETWORK_SLOTS).map(|_| array::from_fn(|_| AtomicU64::new(0))).collect(),
             verified: (0..ADDRESS_SLOTS).map(|_| AtomicU64::new(0)).collect(),
             hash: RandomState::new(),
@@ -108,8 +125,14 @@ impl AmplificationLimiter {
         }
     }
 
+    /// Whether responses to the address are limited: it is not verified, and may be forged.
+    pub(crate) fn is_limited(&self, address: IpAddr, now: Instant) -> bool {
+        let is_exempt = address.is_loopback() && !self.limits.limit_loopback;
+        !is_exempt && !self.is_verified(address, now)
+    }
+
     /// Whether a connection has verified the address lately.
-    pub(crate) fn is_verified(&self, address: IpAddr, now: Instant) -> bool {
+    fn is_verified(&self, address: IpAddr, now: Instant) -> bool {
         let (slot, tag) = self.verified_slot(address);
         let word = slot.map_or(0, |slot| slot.load(Ordering::Relaxed));
         word >> 32 == tag && word & u64::from(u32::MAX) > self.second(now)
@@ -142,7 +165,7 @@ impl AmplificationLimiter {
         loop {
             let mut count = SecondCount::unpack(word, second);
             count.received = (count.received + received).min(SecondCount::MAX_BYTES);
-            let max_sent = kind.max_sent(self.budget_bytes, past.received + count.received);
+            let max_sent = kind.max_sent(self.limits.unverified_bytes, past.received + count.received);
             let is_allowed = sent <= MAX_UNVERIFIED_RESPONSE_BYTES as u64
                 && past.sent + count.sent + sent <= max_sent
                 && count.sent + sent <= SecondCount::MAX_BYTES;
@@ -180,6 +203,10 @@ mod tests {
 
     const BUDGET: u64 = 16_000;
 
+    fn new_limiter() -> AmplificationLimiter {
+        AmplificationLimiter::new(AmplificationLimits { unverified_bytes: BUDGET, limit_loopback: false })
+    }
+
     /// Bytes sent and received by second.
     struct Flood {
         limiter: AmplificationLimiter,
@@ -189,7 +216,7 @@ mod tests {
 
     impl Flood {
         fn new() -> Self {
-            Self { limiter: AmplificationLimiter::new(BUDGET), sent: Vec::new(), received: Vec::new() }
+            Self { limiter: new_limiter(), sent: Vec::new(), received: Vec::new() }
         }
 
         /// Sends requests of one network for a second; the error replaces responses that are not allowed.
@@ -243,7 +270,7 @@ mod tests {
     /// Every request of clients gets a response or the error.
     #[test]
     fn audit_f6_clients_are_answered() {
-        let limiter = AmplificationLimiter::new(BUDGET);
+        let limiter = new_limiter();
         let client = IpAddr::from([192, 0, 2, 1]);
         for request in 0..10_000_u64 {
             let now = limiter.start + Duration::from_millis(request * 3);
@@ -255,7 +282,7 @@ mod tests {
 
     #[test]
     fn networks_are_independent() {
-        let limiter = AmplificationLimiter::new(BUDGET);
+        let limiter = new_limiter();
         let sent = |address: &str| {
             let address = address.parse().unwrap();
             (0..1_000)
@@ -271,12 +298,14 @@ mod tests {
 
     #[test]
     fn verified_addresses() {
-        let limiter = AmplificationLimiter::new(BUDGET);
+        let limiter = new_limiter();
         let (address, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
         assert!(!limiter.is_verified(address, limiter.start));
         limiter.mark_verified(address, limiter.start);
         let after = |seconds| limiter.start + Duration::from_secs(seconds);
         assert!(limiter.is_verified(address, after(599)) && !limiter.is_verified(address, after(600)));
         assert!(!limiter.is_verified(other, limiter.start));
+        assert!(limiter.is_limited(other, limiter.start) && !limiter.is_limited(address, limiter.start));
+        assert!(!limiter.is_limited(IpAddr::from([127, 0, 0, 1]), limiter.start));
     }
 }

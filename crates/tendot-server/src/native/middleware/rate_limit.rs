@@ -12,7 +12,7 @@ use ipnet::IpNet;
 
 use crate::client_network::truncate;
 use crate::gcra::{GcraTable, Rate};
-use crate::native::middleware::amplification::AmplificationLimiter;
+use crate::native::MessageClient;
 
 /// Limits on response datagrams and CPU time per source.
 #[derive(Clone, Debug)]
@@ -23,9 +23,6 @@ pub struct NativeRateLimits {
     pub cpu_per_second: Duration,
     /// Whether loopback addresses are limited, too.
     pub limit_loopback: bool,
-    /// UDP response bytes in ten seconds to a network (IPv4 /24, IPv6 /56) whose addresses are not verified by TCP, unless three
-    /// times the bytes received from it are more.
-    pub unverified_bytes: u64,
     /// Exempt networks.
     pub exempt: Vec<IpNet>,
 }
@@ -49,7 +46,6 @@ pub(crate) struct NativeRateLimiter {
     rates: NativeRateLimits,
     responses: GcraTable,
     cpu: GcraTable,
-    pub(crate) amplification: AmplificationLimiter,
     start: Instant,
 }
 
@@ -58,16 +54,15 @@ impl NativeRateLimiter {
         Self {
             responses: GcraTable::new(NATIVE_SLOTS_PER_ROW, rates.datagrams.burst_nanos()),
             cpu: GcraTable::new(NATIVE_SLOTS_PER_ROW, CPU_BURST_SECONDS * 1_000_000_000),
-            amplification: AmplificationLimiter::new(rates.unverified_bytes),
             start: Instant::now(),
             rates,
         }
     }
 
-    pub(crate) fn is_exempt(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        address.is_loopback() && !self.rates.limit_loopback
-            || self.rates.exempt.iter().any(|network| network.contains(&address))
+    pub(crate) fn is_exempt(&self, client: MessageClient) -> bool {
+        let is_in =
+            |network: &IpNet| client.address.is_some_and(|address| network.contains(&address.to_canonical()));
+        client.is_loopback && !self.rates.limit_loopback || self.rates.exempt.iter().any(is_in)
     }
 
     /// Charges response datagrams to an address; returns whether they may be sent.
@@ -126,7 +121,6 @@ mod tests {
             datagrams: Rate { per_second: 10, burst: 20 },
             cpu_per_second: Duration::from_millis(100),
             limit_loopback: false,
-            unverified_bytes: 16_000,
             exempt: vec!["192.0.2.128/25".parse().unwrap()],
         })
     }
@@ -134,8 +128,10 @@ mod tests {
     #[test]
     fn exemptions() {
         let rate_limiter = rate_limiter();
-        let check =
-            |address: &str, expected| assert_eq!(rate_limiter.is_exempt(address.parse().unwrap()), expected);
+        let check = |address: &str, expected| {
+            let client = MessageClient::direct(address.parse().unwrap());
+            assert_eq!(rate_limiter.is_exempt(client), expected);
+        };
         check("127.0.0.1", true);
         check("::ffff:127.0.0.1", true);
         check("192.0.2.200", true);

@@ -16,10 +16,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::connection::{CloseSignal, ConnectionAcceptor, lingering_close, transfer_timeout};
-use crate::native::NativeServer;
 use crate::native::classified_message::ClassifiedMessage;
 use crate::native::server::listener::NativeLimits;
 use crate::native::server::tls;
+use crate::native::{MessageClient, NativeServer};
 
 /// Timeout for the header of a message that is too long to be read.
 const OVERSIZED_HEADER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ pub(crate) struct NativeConnection {
     native: Arc<NativeServer>,
     acceptor: Arc<ConnectionAcceptor>,
     limits: NativeLimits,
-    client: IpAddr,
+    client: MessageClient,
     close_signal: CloseSignal,
     /// Whether the server is at capacity.
     at_capacity: watch::Receiver<bool>,
@@ -54,6 +54,7 @@ impl NativeConnection {
         limits: NativeLimits,
         client: IpAddr,
     ) -> Self {
+        let client = MessageClient::direct(client);
         let (close_signal, at_capacity) = (acceptor.close_signal(), acceptor.at_capacity());
         Self { native, acceptor, limits, client, close_signal, at_capacity }
     }
@@ -124,8 +125,8 @@ impl NativeConnection {
                     return Ok(ConnectionEnd::InputUnread);
                 }
             };
-            if let Some(rate_limiter) = &self.native.rate_limiter {
-                rate_limiter.amplification.mark_verified(self.client, std::time::Instant::now());
+            if let Some(address) = self.client.address {
+                self.native.amplification.mark_verified(address, std::time::Instant::now());
             }
             let message = ClassifiedMessage::new(message);
             let mut reply = self.native.handle_message(&message, Transport::Tcp, self.client).await;

@@ -15,12 +15,12 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::native::classified_message::ClassifiedMessage;
-use crate::native::middleware::amplification::{AmplificationLimiter, ResponseKind};
+use crate::native::middleware::amplification::ResponseKind;
 use crate::native::middleware::metrics::DropReason;
 use crate::native::middleware::rate_limit::MAX_AMPLIFICATION;
 use crate::native::server::udp_reply_cache::{ReceivedCopy, UdpReplyCache};
 use crate::native::server::udp_socket::{MAX_RECV_BATCH, ReceiveBuffer, UdpBatchSocket, UdpPeer};
-use crate::native::{NativeReply, NativeServer};
+use crate::native::{MessageClient, NativeReply, NativeServer};
 
 /// Concurrent responses of one socket that are built elsewhere.
 const MAX_IN_FLIGHT: usize = 512;
@@ -110,7 +110,7 @@ impl UdpWorker {
 
     fn handle_datagram(&mut self, datagram: &[u8], from: UdpPeer) {
         let native = &self.sender.native;
-        let client = from.address.ip();
+        let client = MessageClient::direct(from.address.ip());
         if REJECTED_SOURCE_PORTS.contains(&from.address.port()) {
             return native.metrics.record_drop(DropReason::SourcePort);
         }
@@ -234,17 +234,18 @@ fn into_response(native: &NativeServer, reply: NativeReply) -> Option<Vec<u8>> {
 /// Response to send within the limits of `middleware/rate_limit.rs` and `middleware/amplification.rs`: the response, an error in its
 /// place, or none.
 fn limit_response(native: &NativeServer, response: Vec<u8>, request: &[u8], to: IpAddr) -> Option<Vec<u8>> {
-    let to = to.to_canonical();
-    let Some(rate_limiter) = native.rate_limiter.as_ref().filter(|rate_limiter| !rate_limiter.is_exempt(to))
+    let (to, now) = (to.to_canonical(), Instant::now());
+    let response = if native.amplification.is_limited(to, now) {
+        limit_unverified(native, response, request, to, now)?
+    } else {
+        response
+    };
+    let client = MessageClient::direct(to);
+    let Some(rate_limiter) =
+        native.rate_limiter.as_ref().filter(|rate_limiter| !rate_limiter.is_exempt(client))
     else {
         return Some(response);
     };
-    let now = Instant::now();
-    let response = if rate_limiter.amplification.is_verified(to, now) {
-        Some(response)
-    } else {
-        limit_unverified(native, &rate_limiter.amplification, response, request, to, now)
-    }?;
     let is_allowed = rate_limiter.charge_response(to, datagram_count(&response), now)
         || response.len() <= MAX_AMPLIFICATION * request.len();
     if !is_allowed {
@@ -261,13 +262,13 @@ fn datagram_count(message: &[u8]) -> usize {
 /// Response to send to an unverified address: one that is too large is replaced by an error, so that the client connects over TCP.
 fn limit_unverified(
     native: &NativeServer,
-    limiter: &AmplificationLimiter,
     response: Vec<u8>,
     request: &[u8],
     to: IpAddr,
     now: Instant,
 ) -> Option<Vec<u8>> {
     let sent = response.len() + limits::ENVELOPE_LEN * datagram_count(&response).saturating_sub(1);
+    let limiter = &native.amplification;
     if limiter.charge(to, ResponseKind::Full, request.len(), sent, now) {
         return Some(response);
     }

@@ -9,3 +9,4 @@ pub(crate) mod native_server;
 pub(crate) mod proxies;
 pub(crate) mod records_server;
 pub(crate) mod stores;
+pub(crate) mod web_driver;

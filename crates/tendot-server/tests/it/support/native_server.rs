@@ -11,8 +11,10 @@ use tendot_proto::record::{HandleRecord, Site};
 use tendot_proto::{Envelope, HandleValue, Message, ResponseCode, ValueReference, tunnel};
 use tendot_registry::{Registry, RegistrySettings};
 use tendot_server::ResolutionCounter;
-use tendot_server::http::{HttpServer, serve};
-use tendot_server::native::{self, NativeLimits, NativeRateLimits, NativeServer, NativeSockets, OwnSite};
+use tendot_server::http::{HttpServer, ProxyTrust, serve};
+use tendot_server::native::{
+    self, AmplificationLimits, NativeLimits, NativeRateLimits, NativeServer, NativeSockets, OwnSite,
+};
 use tendot_store::{AnyStore, Edit, MemoryStore, NameKey, Store as _};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 pub(crate) use tendot_testing::handle_messages::*;
@@ -39,6 +41,8 @@ pub(crate) fn recorded_site() -> OwnSite {
 pub(crate) struct NativeServerOptions {
     pub(crate) limits: NativeLimits,
     pub(crate) rates: Option<NativeRateLimits>,
+    pub(crate) amplification: AmplificationLimits,
+    pub(crate) proxy_trust: ProxyTrust,
     /// Whether [`SERVER_ADMIN`] has all permissions on every record.
     pub(crate) full_access: bool,
     /// Whether the sockets were opened elsewhere, as with systemd's socket activation.
@@ -53,6 +57,8 @@ impl Default for NativeServerOptions {
         Self {
             limits: NativeLimits::default(),
             rates: None,
+            amplification: AmplificationLimits::default(),
+            proxy_trust: ProxyTrust::default(),
             full_access: true,
             has_inherited_sockets: false,
             resolution_counter: None,
@@ -88,8 +94,9 @@ impl NativeTestServer {
         let store = Arc::new(store.into());
         let registry = Arc::new(Registry::with_shared_store(Arc::clone(&store), settings));
         block_on(edits::commit(&store, recorded_records()));
-        let mut native =
-            NativeServer::new(Arc::clone(&registry), recorded_site()).allow_sha1(options.allow_sha1);
+        let mut native = NativeServer::new(Arc::clone(&registry), recorded_site())
+            .allow_sha1(options.allow_sha1)
+            .amplification_limits(options.amplification);
         if let Some(rates) = options.rates {
             native = native.rate_limits(rates);
         }
@@ -99,6 +106,7 @@ impl NativeTestServer {
         let native = Arc::new(native);
         let mut http = HttpServer::new(Arc::clone(&registry))
             .native_server(Arc::clone(&native))
+            .proxy_trust(options.proxy_trust)
             .operator_token(OPERATOR_TOKEN);
         if let Some(counter) = options.resolution_counter {
             http = http.resolution_counter(counter);

@@ -9,7 +9,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use tendot_registry::batch::{
     BatchError, BatchJournal, BatchOutput, BatchRun, OutputClosed, ReplayError, ReplayPlan,
 };
-use tendot_registry::{IdempotencyKey, RegistryError};
+use tendot_registry::{Caller, IdempotencyKey, RegistryError};
 use tokio::time::timeout;
 use utoipa::openapi::{HttpMethod, Required};
 
@@ -63,6 +63,9 @@ impl HttpServer {
             Some(journal) => journal.plan_replay(&self.registry, &mut reader).await.map_err(replay_error)?,
             None => ReplayPlan::default(),
         };
+        // Tokens of parties are checked with each commit, so that the remaining lines are refused one by one.
+        let is_checked_at_commit = matches!(request.caller, Caller::Token(_));
+        let credential = self.authenticator.watch_credential(request.head);
         let is_replayed = journal.as_ref().is_some_and(BatchJournal::is_complete);
         let batch = BatchRun {
             registry: Arc::clone(&self.registry),
@@ -75,7 +78,10 @@ impl HttpServer {
         };
         let media_type = HeaderValue::from_static(NDJSON);
         let mut response = stream_spooled(StatusCode::OK, media_type, async move |sink: BodySink| {
-            batch.run(reader, replay, &sink).await.map_err(|error| log_abort(&error))
+            tokio::select! {
+                result = batch.run(reader, replay, &sink) => result.map_err(|error| log_abort(&error)),
+                () = credential.wait_invalid(), if !is_checked_at_commit => Err(StreamAborted),
+            }
         });
         if is_replayed {
             response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));

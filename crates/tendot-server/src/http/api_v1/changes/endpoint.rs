@@ -261,16 +261,24 @@ impl HttpServer {
         let first_page = self.read_first_page(&reader, &after).await;
         let (changes, is_truncated) = first_page.map_err(|error| problem_for_error(&error))?;
         let subscribers = self.subscribers.clone();
+        let credential = self.authenticator.watch_credential(request.head);
         let media_type = HeaderValue::from_static(if is_event_stream { EVENT_STREAM } else { NDJSON });
         let mut response = vary_by_accept(stream(StatusCode::OK, media_type, async move |sink| {
             let _permit = permit;
-            let Some(position) = position else { return reader.send_all(changes, &sink).await.map(|_| ()) };
+            let Some(position) = position else {
+                return tokio::select! {
+                    result = reader.send_all(changes, &sink) => result.map(|_| ()),
+                    () = credential.wait_invalid() => Err(StreamAborted),
+                };
+            };
             if is_truncated {
                 return sink.send(RESET_EVENT).await;
             }
             tokio::select! {
                 result = reader.follow(changes, position, truncations, &sink) => result,
                 () = subscribers.wait_shutdown() => Ok(()),
+                // The client connects again, and learns by the status that its credentials are not valid any more.
+                () = credential.wait_invalid() => Ok(()),
             }
         }));
         if is_event_stream {

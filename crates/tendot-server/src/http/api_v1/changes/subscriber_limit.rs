@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tendot_registry::Caller;
 
 use crate::client_network::client_network;
+use crate::http::authentication::CallerClass;
 
 /// Concurrent streamed responses.
 const MAX_SUBSCRIBERS: usize = 256;
@@ -18,7 +19,7 @@ const MAX_NON_OPERATORS: usize = MAX_SUBSCRIBERS - 1;
 /// Those of anonymous callers, so that authenticated callers are not blocked.
 const MAX_ANONYMOUS: usize = 192;
 
-/// Those of one client network, and of one agency, registrant or handle identity.
+/// Those of one client network, and of one agency, registrant or handle.
 const MAX_PER_CLIENT: usize = 32;
 const MAX_PER_IDENTITY: usize = 32;
 
@@ -42,26 +43,6 @@ pub(crate) struct SubscriberPermit {
     limiter: Arc<SubscriberLimiter>,
     class: CallerClass,
     client: Option<IpAddr>,
-}
-
-/// Class of a subscriber.
-#[derive(Clone, Debug, Eq, PartialEq)]
-enum CallerClass {
-    Operator,
-    Anonymous,
-    Identity(String),
-}
-
-impl CallerClass {
-    fn of(caller: &Caller) -> Self {
-        match caller {
-            Caller::Operator => Self::Operator,
-            Caller::Token(token) if token.is_operator() => Self::Operator,
-            Caller::Anonymous => Self::Anonymous,
-            Caller::Token(token) => Self::Identity(token.party()),
-            Caller::Handle(identity) => Self::Identity(identity.to_string().to_ascii_uppercase()),
-        }
-    }
 }
 
 impl SubscriberLimiter {
@@ -141,7 +122,10 @@ mod tests {
         let fill = |caller: &Caller, client: Option<IpAddr>| -> Vec<SubscriberPermit> {
             std::iter::from_fn(|| limiter.acquire(caller, client)).collect()
         };
-        let identity = |index| Caller::Handle(HandleIdentity::from_proof(index, "10.1/a").unwrap());
+        let identity = |number: usize| {
+            let handle = format!("10.1/{number}");
+            Caller::Handle(HandleIdentity::from_proof(300, handle.as_bytes()).unwrap())
+        };
         // One client, of whatever callers; and one identity, from whatever clients.
         let first = fill(&Caller::Anonymous, address(1));
         assert_eq!(first.len(), 32);

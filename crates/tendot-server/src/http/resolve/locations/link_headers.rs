@@ -7,7 +7,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue, LINK};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tendot_proto::HandleValue;
 use tendot_proto::record::{ExtraHeader, ExtraHeaders, Link, Links, Location, Locations};
-use tendot_registry::{UrlFault, url_host};
+use tendot_registry::{UrlFault, link_targets, url_host};
 
 use crate::http::resolve::locations::redirect_target;
 
@@ -54,6 +54,7 @@ pub(crate) fn add_record_headers(
         for line in lines.iter().take(MAX_LINKS) {
             if let ExtraHeader::Field { name, value } = line
                 && is_allowed(name)
+                && (!name.eq_ignore_ascii_case("link") || has_safe_targets(value))
                 && let Ok(name) = HeaderName::try_from(name)
             {
                 append(name, value.to_owned());
@@ -113,6 +114,12 @@ fn linked_address(address: &str) -> Option<Cow<'_, str>> {
     (url_host(&address) != Err(UrlFault::Credentials)).then_some(address)
 }
 
+/// Whether a `Link` field leads nowhere that a link of another value could not lead.
+fn has_safe_targets(field: &str) -> bool {
+    link_targets(field)
+        .is_some_and(|targets| targets.into_iter().all(|target| linked_address(target).is_some()))
+}
+
 /// ASCII text as a quoted string (RFC 9110, section 5.6.4).
 fn quoted_string(text: &str) -> Option<String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_control());
@@ -165,6 +172,21 @@ mod tests {
         let values = [HandleValue::new(1, "10320/links", links), HandleValue::new(2, "10320/headers", lines)];
         let found = added(&values, "<locations/>");
         assert_eq!(found, ["link: <https://x/>; rel=\"describedby\"", "x-shelf: 7"]);
+    }
+
+    /// Lines of a record follow the rules of its other links.
+    #[test]
+    fn audit_f17_link_lines_are_checked() {
+        let lines = [
+            "Link: <https://x/>; rel=\"item\", <https://y/>; rel=\"item\"",
+            "Link: <https://x@y/>; rel=\"item\"",
+            "link: <https://x/>; rel=\"item\", <javascript:x>; rel=\"item\"",
+            "LINK: <//y/>; rel=\"item\"",
+            "Link: <https://x/>; title=\"a, <https://y/>",
+        ];
+        let values = [HandleValue::new(1, "10320/headers", lines.join("\n"))];
+        let expected = "link: <https://x/>; rel=\"item\", <https://y/>; rel=\"item\"";
+        assert_eq!(added(&values, "<locations/>"), [expected]);
     }
 
     #[test]

@@ -1,0 +1,26 @@
+//! Class of a caller: whose share of a resource a request uses.
+
+use tendot_registry::Caller;
+
+use crate::authenticated_key::canonical_handle;
+
+/// Class of a caller.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum CallerClass {
+    Operator,
+    Anonymous,
+    /// Agency, registrant, or handle, by whatever token or key.
+    Identity(String),
+}
+
+impl CallerClass {
+    pub(crate) fn of(caller: &Caller) -> Self {
+        match caller {
+            Caller::Operator => Self::Operator,
+            Caller::Token(token) if token.is_operator() => Self::Operator,
+            Caller::Anonymous => Self::Anonymous,
+            Caller::Token(token) => Self::Identity(token.party()),
+            Caller::Handle(identity) => Self::Identity(canonical_handle(identity.handle())),
+        }
+    }
+}
