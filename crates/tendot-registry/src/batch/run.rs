@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio::task::JoinHandle;
 
 use super::chunk::JournalChunk;
-use super::journal::{BatchJournal, ChunkReplay, GroupJournal, ReplayPlan, ReplayStep};
+use super::journal::{BatchJournal, ChunkReplay, GroupJournal, ReplayPlan, ReplayStep, name_key};
 use super::line::{BatchLine, BatchLineOutcome, LineGroup, RawLine};
 use super::{BatchGroup, MAX_GROUP_LINES, MAX_IN_FLIGHT};
 use crate::registration::RegistrationRequest;

@@ -42,7 +42,9 @@ pub fn restore_names(
     file.rewind().map_err(RestoreError::Read)?;
     let backup = BackupFile::open(file)?;
     if !directory.join("data.mdb").try_exists().map_err(io_error)? {
-        return Err(OpenError::NotFound { directory: directory.into() }.into());
+        return Err(
+            OpenError::NotFound { directory: directory.into(), is_missing: !directory.exists() }.into()
+        );
     }
     let (lmdb, _lock) = Lmdb::open(directory)?;
     let checked = PageFile::with_last_state(&lmdb.env, PageFile::check_all);

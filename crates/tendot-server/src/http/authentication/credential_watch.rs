@@ -11,7 +11,7 @@ use tendot_registry::{Error, Registry};
 use tokio::time::sleep;
 
 use crate::authenticated_key::AuthenticatedKey;
-use crate::clock::{to_unix_seconds, unix_millis};
+use crate::clock::to_unix_seconds;
 use crate::http::REQUEST_BUDGET;
 use crate::http::authentication::key_proof::verify_secret_at_peer;
 use crate::http::authentication::{HttpSessionId, HttpSessionTable};
@@ -98,7 +98,7 @@ impl CredentialWatch {
 
     async fn is_party_token(&self, token: &str) -> bool {
         let budget = &mut Budget::new(REQUEST_BUDGET);
-        let found = self.registry.authenticate_token(token, unix_millis(), budget).await;
+        let found = self.registry.authenticate_token(token, self.registry.now_ms(), budget).await;
         found.map_or(true, |identity| identity.is_some())
     }
 

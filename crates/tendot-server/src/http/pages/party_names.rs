@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use tendot_registry::{CallContext, Caller, HistoryEvent, HistoryEventKind, SnapshotState};
 
-use crate::clock::unix_millis;
 use crate::http::resolve::lookup::LookupContext;
 use crate::http::resolve::resolver::RecordResolver;
 
@@ -103,7 +102,7 @@ impl RecordResolver {
     ) -> PartyNames {
         let mut names = PartyNames::collect(changes);
         for (id, name) in names.registrants.iter_mut().take(MAX_LOOKUPS) {
-            let call = CallContext::new(&Caller::Anonymous, unix_millis(), &mut context.budget);
+            let call = CallContext::new(&Caller::Anonymous, self.registry.now_ms(), &mut context.budget);
             *name = self.registry.get_registrant(id, call).await.ok().map(|found| found.value.name.into());
         }
         for (code, name) in names.agencies.iter_mut().take(MAX_LOOKUPS) {
