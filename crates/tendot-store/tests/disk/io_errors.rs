@@ -83,81 +83,90 @@ fn assert_contains(error: &str, expected: &str) {
 #[test]
 fn commits() {
     let _lock = share_test_lock();
-    for (error, is_persistent, expected) in INJECTED_ERRORS {
-        for is_meta_written in [false, true] {
-            commits_with((error, is_persistent, expected), is_meta_written);
+    for injected in INJECTED_ERRORS {
+        let mut failed_calls = BTreeMap::<_, Vec<u32>>::new();
+        for call in 1..MAX_CALLS {
+            let Some(failed) = commits_with_failure(call, injected, false) else {
+                assert!(call > 5);
+                break;
+            };
+            failed_calls.entry(format!("{failed:?}")).or_default().push(call);
+        }
+        assert_eq!(failed_calls.len(), 3, "writes, syncs and the last page: {failed_calls:?}");
+        for call in &failed_calls["DurableWrite"] {
+            assert_eq!(commits_with_failure(*call, injected, true), Some(DiskCall::DurableWrite));
         }
     }
 }
 
-fn commits_with((error, is_persistent, expected): (i32, bool, &str), is_meta_written: bool) {
-    let mut failed_calls = BTreeMap::new();
-    for call in 1..MAX_CALLS {
-        let root = ram_dir();
-        let path = root.path().join("store");
-        let store = EmbeddedStore::open(&path).unwrap();
-        let mut acknowledged = Vec::new();
-        for number in 0..3 {
-            block_on(store.commit(put(number, 5_000))).unwrap();
-            acknowledged.push(number);
-        }
-        let recording = RecordingGuard::start(root.path());
-        if is_meta_written {
-            recording.inject_after_meta_write(call, error, is_persistent);
-        } else {
-            recording.inject(call, error, is_persistent);
-        }
-        let mut rejected = Vec::new();
-        for number in 3..7 {
-            match block_on(store.commit(put(number, 5_000))) {
-                Ok(_) => acknowledged.push(number),
-                Err(failed) => rejected.push((number, failed)),
-            }
-            // Neither refused changes nor those that may not be durable.
-            assert_eq!(committed_changes(&store), acknowledged, "{call}");
-        }
-        let Some(failed) = recording.clear() else {
-            assert!(rejected.is_empty() && call > 5);
-            break;
-        };
-        *failed_calls.entry(format!("{failed:?}")).or_insert(0) += 1;
-        assert!(!rejected.is_empty(), "{call}: {failed:?} failed without an error");
-        assert_contains(&rejected[0].1.to_string(), expected);
-        // Only after a failed write of the meta page is the durable state unknown.
-        let is_in_doubt =
-            |failed: &CommitError| matches!(failed, CommitError::Store(StoreError::InDoubt { .. }));
-        let in_doubt: Vec<usize> =
-            rejected.iter().filter(|(_, error)| is_in_doubt(error)).map(|(number, _)| *number).collect();
-        let is_meta_failure = failed == DiskCall::DurableWrite;
-        assert_eq!(in_doubt.len(), usize::from(is_meta_failure), "{call}, {failed:?}: {rejected:?}");
-        // After a full disk commits succeed again, unless the state on disk is unknown.
-        let continues = error == libc::ENOSPC && !is_meta_failure;
-        match block_on(store.commit(put(50, 10))) {
-            Ok(_) if continues => acknowledged.push(50),
-            Err(CommitError::Store(StoreError::ReadOnly { reason })) if !continues => {
-                assert_contains(&reason, "an earlier commit failed");
-                assert_contains(&reason, expected);
-            }
-            other => panic!("{call}, {failed:?}: {other:?}"),
-        }
-        assert!(store.verify(|_| {}).is_ok() && store.backup(&mut tempfile::tempfile().unwrap()).is_ok());
-        let last = rejected.last().unwrap().1.to_string();
-        assert!(continues || rejected.len() == 1 || last.starts_with("store is read-only: "), "{last}");
-        drop((store, recording));
-        if is_meta_failure {
-            repair_meta_page(&path);
-            acknowledged.push(60);
-        }
-        let stored = reopen_and_check(&path);
-        if is_meta_failure && is_meta_written && is_persistent {
-            // The page was written, and could not be taken back.
-            acknowledged.push(in_doubt[0]);
-            acknowledged.sort_unstable();
-        }
-        assert_eq!(stored, acknowledged, "{call}, {failed:?}");
-        block_on(EmbeddedStore::open(&path).unwrap().commit(put(61, 10))).unwrap();
+/// Commits while a call fails; returns its kind.
+fn commits_with_failure(
+    call: u32,
+    (error, is_persistent, expected): (i32, bool, &str),
+    is_meta_written: bool,
+) -> Option<DiskCall> {
+    let root = ram_dir();
+    let path = root.path().join("store");
+    let store = EmbeddedStore::open(&path).unwrap();
+    let mut acknowledged = Vec::new();
+    for number in 0..3 {
+        block_on(store.commit(put(number, 5_000))).unwrap();
+        acknowledged.push(number);
     }
-    assert_eq!(failed_calls.len(), 3, "writes, syncs and the last page: {failed_calls:?}");
+    let recording = RecordingGuard::start(root.path());
+    if is_meta_written {
+        recording.inject_after_meta_write(call, error, is_persistent);
+    } else {
+        recording.inject(call, error, is_persistent);
+    }
+    let mut rejected = Vec::new();
+    for number in 3..5 {
+        match block_on(store.commit(put(number, 5_000))) {
+            Ok(_) => acknowledged.push(number),
+            Err(failed) => rejected.push((number, failed)),
+        }
+        // Neither refused changes nor those that may not be durable.
+        assert_eq!(committed_changes(&store), acknowledged, "{call}");
+    }
+    let Some(failed) = recording.clear() else {
+        assert!(rejected.is_empty(), "{rejected:?}");
+        return None;
+    };
+    assert!(!rejected.is_empty(), "{call}: {failed:?} failed without an error");
+    assert_contains(&rejected[0].1.to_string(), expected);
+    // Only after a failed write of the meta page is the durable state unknown.
+    let is_in_doubt = |failed: &CommitError| matches!(failed, CommitError::Store(StoreError::InDoubt { .. }));
+    let in_doubt: Vec<usize> =
+        rejected.iter().filter(|(_, error)| is_in_doubt(error)).map(|(number, _)| *number).collect();
+    let is_meta_failure = failed == DiskCall::DurableWrite;
+    assert_eq!(in_doubt.len(), usize::from(is_meta_failure), "{call}, {failed:?}: {rejected:?}");
+    // After a full disk commits succeed again, unless the state on disk is unknown.
+    let continues = error == libc::ENOSPC && !is_meta_failure;
+    match block_on(store.commit(put(50, 10))) {
+        Ok(_) if continues => acknowledged.push(50),
+        Err(CommitError::Store(StoreError::ReadOnly { reason })) if !continues => {
+            assert_contains(&reason, "an earlier commit failed");
+            assert_contains(&reason, expected);
+        }
+        other => panic!("{call}, {failed:?}: {other:?}"),
+    }
+    assert!(store.verify(|_| {}).is_ok() && store.backup(&mut tempfile::tempfile().unwrap()).is_ok());
+    let last = rejected.last().unwrap().1.to_string();
+    assert!(continues || rejected.len() == 1 || last.starts_with("store is read-only: "), "{last}");
+    drop((store, recording));
+    if is_meta_failure {
+        repair_meta_page(&path);
+        acknowledged.push(60);
+    }
+    let stored = reopen_and_check(&path);
+    if is_meta_failure && is_meta_written && is_persistent {
+        // The page was written, and could not be taken back.
+        acknowledged.push(in_doubt[0]);
+        acknowledged.sort_unstable();
+    }
+    assert_eq!(stored, acknowledged, "{call}, {failed:?}");
+    block_on(EmbeddedStore::open(&path).unwrap().commit(put(61, 10))).unwrap();
+    Some(failed)
 }
 
 /// Readers are not affected by write errors.
