@@ -32,7 +32,7 @@ pub(crate) struct VerifyArguments {
     #[command(flatten)]
     pub(crate) store: StoreArguments,
 
-    /// Rebuild the index of descriptions, which finds duplicate metadata; not if there is damage
+    /// Rebuild the index of descriptions, which finds duplicate metadata, and damaged name hashes; not if there is other damage
     ///
     /// The embedded store must not be open in a server.
     #[arg(long)]

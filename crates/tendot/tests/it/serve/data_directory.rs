@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tendot_testing::wait_until;
+use tendot_testing::{HttpRequest, wait_until};
 
 use crate::support::{TestDir, TestServer};
 
@@ -59,7 +59,8 @@ fn damaged_records_are_reported() {
     offsets.into_iter().for_each(|at| bytes[at + name.len() - 1] ^= 1);
     fs::write(&path, bytes).unwrap();
     let server = TestServer::builder(&dir).data("data").start();
-    let response = server.get("/api/v1/dois/10.5555/demo");
+    let response =
+        HttpRequest::get("/10.5555/demo").header("Accept: application/json").send(server.address());
     assert_eq!(response.status, 500, "{}", response.text());
     assert!(response.text().contains("\"corrupt\""), "{}", response.text());
     for path in ["/10.5555/demo", "/api/handles/10.5555/demo"] {
