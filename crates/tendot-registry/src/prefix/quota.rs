@@ -205,7 +205,7 @@ impl Rules {
             let Some(mut counter) = stored.as_deref().and_then(AuxCounter::decode) else { return Ok(()) };
             let added = counter.added.checked_sub(before.added);
             let subtracted = counter.subtracted.checked_sub(before.subtracted);
-            // Otherwise it was created anew meanwhile.
+            // Otherwise it was created again meanwhile.
             let (Some(added), Some(subtracted)) = (added, subtracted) else { return Ok(()) };
             let most = before.count().saturating_add(added);
             let least = before.count().saturating_sub(subtracted);

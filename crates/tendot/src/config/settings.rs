@@ -70,7 +70,7 @@ macro_rules! settings {
 
 settings! {
     data: PathBuf = "data", "tendot-data",
-        "Data directory: embedded store, operator token, server key and site record.";
+        "Data directory: embedded store, operator token, server key, site record, and the highest timeline seen of a PostgreSQL database (`postgres.timeline`).";
     store: StoreSetting = "store", "embedded:",
         "Store: `embedded:DIR` (without DIR, in the data directory), `postgres://user:password@host/database` (several hosts separated by commas), or `memory:` for tests.";
     upstream: UpstreamSetting = "upstream", "off",
