@@ -26,7 +26,7 @@ fn acknowledged_changes_survive_full_ext4() {
 }
 
 fn check_full_disk(mount: impl Fn() -> MountedDisk) {
-    let fills = repetitions("TENDOT_TEST_DISK_FILLS", 2, 50);
+    let fills = repetitions("TENDOT_TEST_DISK_FILLS", 2, 25);
     let mut rng = seeded_rng();
     for first in (0..fills).step_by(FILLS_PER_STORE as usize) {
         let disk = mount();

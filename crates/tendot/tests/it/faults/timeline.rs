@@ -347,7 +347,7 @@ mod tests {
         fails(&[create.clone(), retire(Refused)], &[Some(0), None], "change 2 has no operation");
         let early = operation(2, Action::Delete, (1, 2), Acknowledged);
         let late = operation(1, Action::Update, (3, 4), Acknowledged);
-        fails(&[create.clone(), early, late], &[Some(0), Some(1), None], "change 3 has no operation");
+        fails(&[create.clone(), early, late], &[Some(0), Some(1), None], "operation 2 was acknowledged");
         // Unknown outcomes may be applied, or not, and late.
         for writes in [&[Some(0)][..], &[Some(0), Some(1)], &[Some(0), None], &[Some(0), Some(1), None]] {
             check(&[create.clone(), update(Unknown), retire(Unknown)], writes).unwrap();

@@ -225,7 +225,10 @@ impl<'w> Client<'w> {
         assert!(matches!(answer.status, 200 | 404), "{}", answer.response.text());
         self.token = None;
         self.load.ledger.tokens.lock().unwrap()[token].is_revoked = true;
-        self.register_with_token(token, server, false);
+        // Failed authentications are limited, and with them native requests of the same client.
+        if self.rng.percent(25) {
+            self.register_with_token(token, server, false);
+        }
     }
 
     fn register_with_token(&mut self, token: usize, server: usize, is_valid: bool) {
