@@ -102,7 +102,7 @@ impl RegistrationRequest {
             serde_json::from_str::<UniqueKeys>(raw.get())
                 .and_then(|UniqueKeys| serde_json::from_str(raw.get()))
                 .map_err(|error| {
-                    let reason = without_strings(&error);
+                    let reason = without_input(&error);
                     RegistryError::malformed(format!("invalid `values`: {reason}")).with_pointer("/values")
                 })
         });
@@ -149,7 +149,7 @@ fn parse_name(text: Box<str>) -> (Box<str>, Option<InputForm>) {
 
 /// Adds the JSON pointer of the faulty member. Parses again, so that valid requests do not pay for it.
 fn malformed_at(json: &[u8], error: &serde_json::Error) -> RegistryError {
-    let rejection = RegistryError::malformed(without_strings(error));
+    let rejection = RegistryError::malformed(without_input(error));
     let mut reader = serde_json::Deserializer::from_slice(json);
     let Err(error) = serde_path_to_error::deserialize::<_, RegistrationJson<'_>>(&mut reader) else {
         return rejection;
@@ -162,9 +162,16 @@ fn malformed_at(json: &[u8], error: &serde_json::Error) -> RegistryError {
     }
 }
 
-/// Message of a JSON error without the strings that it quotes. They may be secrets, and a batch journals its messages.
-fn without_strings(error: &serde_json::Error) -> String {
+/// Message of a JSON error without what it quotes of the input: that may be a secret, and a batch journals its messages.
+fn without_input(error: &serde_json::Error) -> String {
     let message = error.to_string();
+    let message = match message.split_once(", found ") {
+        Some((expected, found)) => {
+            let position = found.rfind(" at line ").and_then(|at| found.get(at..));
+            format!("{expected}{}", position.unwrap_or_default())
+        }
+        None => message,
+    };
     let (mut out, mut is_string, mut is_escaped) = (String::with_capacity(message.len()), false, false);
     for character in message.chars() {
         match character {
@@ -223,9 +230,9 @@ mod tests {
         check(r#"["10.1/a"]"#, None, None);
     }
 
-    /// Messages do not quote strings, which may be secrets.
+    /// Messages do not quote values, which may be secrets.
     #[test]
-    fn audit_f1_messages_quote_no_strings() {
+    fn audit_f1_messages_quote_no_values() {
         for json in [
             r#"{"name": "10.1/a", "values": [{"index": "the secret", "type": "HS_SECKEY", "data": "x"}]}"#,
             r#"{"name": "10.1/a", "values": [{"index": 300, "type": "HS_SECKEY", "data": "x", "ttl": "the secret\""}]}"#,
@@ -233,10 +240,15 @@ mod tests {
             r#"{"name": "10.1/a", "values": [{"index": 300, "type": "HS_SECKEY", "data": {"format": "vlist", "value": "the secret"}}]}"#,
             r#"{"name": "10.1/a", "values": [{"index": 300, "type": "HS_SECKEY", "data": {"format": "hex", "value": "the secret"}}]}"#,
             r#"{"name": "10.1/a", "values": [{"index": 300, "type": "HS_SECKEY", "data": {"format": "base64", "value": "the secret"}}]}"#,
+            r#"{"name": "10.1/a", "values": [{"index": 300, "type": "HS_SECKEY", "data": 7654321}]}"#,
             r#"{"name": "10.1/a", "values": "the secret, \", expected"}"#,
         ] {
             let error = RegistrationRequest::from_json(json.as_bytes()).unwrap_err();
-            assert!(!error.detail.contains("the secret"), "{}", error.detail);
+            assert!(
+                !error.detail.contains("the secret") && !error.detail.contains("7654321"),
+                "{}",
+                error.detail
+            );
         }
     }
 
