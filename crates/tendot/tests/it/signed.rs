@@ -345,7 +345,7 @@ fn signatures_are_renewed() {
     let sign = ["handle", "sign", "10.5555/one", "--record", &file, "--signer", SIGNER];
     let arguments = [&sign[..], &["--signing-key", "signer.bin", "--valid-days", "2"]].concat();
     let signed: Json = serde_json::from_str(&fixture.dir.run_ok(&arguments)).unwrap();
-    fixture.import(&[signed.clone()]);
+    fixture.import(std::slice::from_ref(&signed));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as f64;
     let server = fixture.signing_server().with_native().start();
     let expiry = || {
