@@ -58,12 +58,13 @@ impl VerifyReport {
         self.add_error(error);
     }
 
-    /// Counts a record.
+    /// Counts a record, and the change that made it, see [`HistoryCounter`].
     pub(crate) fn count_record(&mut self, record: &StoredRecord) {
         match record.status {
             RecordStatus::Live => self.records += 1,
             RecordStatus::Tombstone => self.tombstones += 1,
         }
+        self.history_entries += 1;
         self.values += record.values.len() as u64;
         self.registrations += u64::from(!record.registration.is_empty());
     }
@@ -77,6 +78,47 @@ impl VerifyReport {
                 None
             }
         }
+    }
+}
+
+/// Counts the changes in histories, also creations, which often have no entry of their own.
+///
+/// A record counts as one change when it is read; the entries of its name then correct that.
+#[derive(Debug, Default)]
+pub(crate) struct HistoryCounter {
+    name: Vec<u8>,
+    /// Whether the name has a record after the last entry that was counted.
+    is_present: bool,
+    /// Whether it has a record now.
+    is_counted: bool,
+}
+
+impl HistoryCounter {
+    /// Counts an entry; they come name by name, oldest first. `has_record` is called for each name.
+    pub(crate) fn count(
+        &mut self,
+        report: &mut VerifyReport,
+        name: &[u8],
+        (kind, has_prior): (EditKind, bool),
+        has_record: impl FnOnce() -> bool,
+    ) {
+        if self.name != name {
+            self.finish(report);
+            *self = Self { name: name.into(), is_present: false, is_counted: has_record() };
+        }
+        let is_created = has_prior && !self.is_present;
+        report.history_entries += 1 + u64::from(is_created);
+        self.is_present = match kind {
+            EditKind::Remove => false,
+            EditKind::Redact => has_prior,
+            _ => true,
+        };
+    }
+
+    /// Ends the history of the last name.
+    pub(crate) fn finish(&mut self, report: &mut VerifyReport) {
+        let is_counted_twice = std::mem::take(&mut self.is_counted) && self.is_present;
+        report.history_entries = report.history_entries.saturating_sub(is_counted_twice.into());
     }
 }
 

@@ -15,7 +15,7 @@ use super::name_hashes::{self, NameHasher};
 use super::read::{AUX_ITEM, HOMED_ITEM, RECORD_ITEM, entries_from};
 use super::{EmbeddedStore, Lmdb, backend_error, history, import, migration, registration};
 use crate::model::name_key;
-use crate::verify::{LogVerifier, find_inconsistency};
+use crate::verify::{HistoryCounter, LogVerifier, find_inconsistency};
 use crate::{EditKind, NameKey, StoreError, StoredRecord, VerifyReport};
 
 /// Entries read per transaction, so that old pages can be reused soon.
@@ -206,10 +206,9 @@ impl Verifier<'_> {
 
     fn check_records(&mut self) -> Result<(), StoreError> {
         self.walk_database(RECORD, self.lmdb.databases.records, |this, txn, key, value| {
-            // Its first change; `check_history` adds the others.
-            this.report.history_entries += 1;
             let has_hash = this.check_name_hash(txn, RECORD.0, key, NameHasher::name);
             let Some(record) = this.report.check(this.lmdb.decode_record(txn, key, value)) else {
+                this.report.history_entries += 1;
                 // Otherwise the key is damaged, too.
                 if has_hash && let Ok(name) = str::from_utf8(key) {
                     this.report.add_damaged_name(name);
@@ -316,26 +315,28 @@ impl Verifier<'_> {
     }
 
     fn check_history(&mut self) -> Result<(), StoreError> {
-        let mut last_name = Vec::new();
+        let mut counter = HistoryCounter::default();
         self.walk_database(HISTORY, self.lmdb.databases.history, |this, txn, key, value| {
-            let replaced = this.report.check(checksum::verify_and_strip(key, value, HISTORY.0));
-            this.report.history_entries += 1;
-            if let Some((name, _)) = history::split_key(key)
-                && name != last_name
-            {
-                last_name = name.to_vec();
-                // A creation usually has no entry, see `history.rs`: the first entry then replaces a record.
-                let is_created = replaced.is_some_and(|replaced| !replaced.is_empty());
-                let is_counted = matches!(this.lmdb.databases.records.get(txn, name), Ok(Some(_)));
-                let counted = this.report.history_entries + u64::from(is_created) - u64::from(is_counted);
-                this.report.history_entries = counted;
-            }
-            let Some(replaced) = replaced else { return };
+            let Some(replaced) = this.report.check(checksum::verify_and_strip(key, value, HISTORY.0)) else {
+                this.report.history_entries += 1;
+                return;
+            };
             let result = this.lmdb.check_history_entry(txn, key, replaced);
-            if let Some(Some(fault)) = this.report.check(result) {
+            let (kind, fault) = this.report.check(result).unwrap_or_default();
+            if let Some(fault) = fault {
                 this.report.add_error(format!("{} `{}`: {fault}", HISTORY.0, key.escape_ascii()));
             }
-        })
+            match (kind, history::split_key(key)) {
+                (Some(kind), Some((name, _))) => {
+                    let records = this.lmdb.databases.records;
+                    let has_record = || matches!(records.get(txn, name), Ok(Some(_)));
+                    counter.count(&mut this.report, name, (kind, !replaced.is_empty()), has_record);
+                }
+                _ => this.report.history_entries += 1,
+            }
+        })?;
+        counter.finish(&mut self.report);
+        Ok(())
     }
 
     fn check_aux(&mut self) -> Result<(), StoreError> {
@@ -393,21 +394,22 @@ impl Verifier<'_> {
 }
 
 impl Lmdb {
-    /// Checks a history entry against its log entry and the following record; returns the contradiction.
+    /// Checks a history entry against its log entry and the following record; returns the kind of change, and the contradiction.
     fn check_history_entry(
         &self,
         txn: &RoTxn<'_>,
         entry_key: &[u8],
         replaced: &[u8],
-    ) -> Result<Option<&'static str>, StoreError> {
+    ) -> Result<(Option<EditKind>, Option<&'static str>), StoreError> {
+        let invalid = |fault| Ok((None, Some(fault)));
         let Some((storage_key, sequence)) = history::split_key(entry_key) else {
-            return Ok(Some("invalid key"));
+            return invalid("invalid key");
         };
         let prior = self.decode_replaced(txn, storage_key, replaced)?;
         let is_match =
             |name: &str| NameKey::new(name).is_ok_and(|name| *name_key::storage_key(&name) == *storage_key);
         if prior.as_ref().is_some_and(|prior| !is_match(&prior.name)) {
-            return Ok(Some("name does not match the key"));
+            return invalid("name does not match the key");
         }
         let log_entry = match self.log_entry(txn, sequence)? {
             Some(log_entry) => log_entry,
@@ -417,19 +419,19 @@ impl Lmdb {
                 .get(txn, import::PENDING_META_KEY)
                 .is_ok_and(|pending| pending.is_some()) =>
             {
-                return Ok(None);
+                return Ok((None, None));
             }
-            None => return Ok(Some("no such log entry")),
+            None => return invalid("no such log entry"),
         };
         let name = match &prior {
             _ if log_entry.kind != EditKind::Import => &log_entry.name,
             Some(prior) => &prior.name,
-            None => return Ok(Some("unexpected for an import")),
+            None => return invalid("unexpected for an import"),
         };
         let key = NameKey::new(name).ok().filter(|_| is_match(name));
-        let Some(key) = key else { return Ok(Some("log entry refers to another name")) };
+        let Some(key) = key else { return invalid("log entry refers to another name") };
         let resulting = history::NameHistory::new(self, txn, &key).revision_after(Some(sequence))?;
-        Ok(find_inconsistency(&log_entry, prior.as_ref(), resulting))
+        Ok((Some(log_entry.kind), find_inconsistency(&log_entry, prior.as_ref(), resulting)))
     }
 }
 

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use super::read::{LIST_HOMED, SELECT_LOG};
 use super::{PostgresStore, row};
 use crate::model::name_key::storage_key;
-use crate::verify::{LogVerifier, find_inconsistency};
+use crate::verify::{HistoryCounter, LogVerifier, find_inconsistency};
 use crate::{
     AuxEntry, EditKind, HistoryEntry, LogEntry, NameKey, PriorState, StoreError, StoredRecord, VerifyReport,
 };
@@ -127,8 +127,12 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
                     report.count_record(&record);
                     inspect(&record);
                 }
-                Ok(None) => report.add_error(error("name is missing")),
-                Err(fault) => report.add_error(error(&fault.to_string())),
+                unreadable => {
+                    report.history_entries += 1;
+                    let fault =
+                        unreadable.map_or_else(|fault| fault.to_string(), |_| "name is missing".into());
+                    report.add_error(error(&fault));
+                }
             }
             Ok(key.to_vec())
         };
@@ -169,12 +173,12 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
     async fn check_history(&mut self) -> Result<(), StoreError> {
         let (mut key, mut sequence, mut count) = (Vec::new(), 0_i64, PAGE_LEN);
         let mut pending: Option<PendingHistoryCheck> = None;
+        let mut counter = HistoryCounter::default();
         while count == PAGE_LEN {
             let (from, report) = ((std::mem::take(&mut key), sequence), &mut self.report);
             count = 0;
             let visit = |found: &Row| {
                 count += 1;
-                report.history_entries += 1;
                 key = row::column::<&[u8]>(found, PRIOR_COLUMN + 5)?.to_vec();
                 sequence = row::column(found, PRIOR_COLUMN + 6)?;
                 match decode_history_row(found, &key) {
@@ -190,11 +194,14 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
                         }
                         let current_revision = row::column::<Option<i64>>(found, PRIOR_COLUMN + 7)?;
                         let current_revision = current_revision.map(row::to_u64);
+                        let change = (log_entry.kind, prior.is_some());
+                        counter.count(report, &key, change, || current_revision.is_some());
                         let key = key.clone();
                         pending = Some(PendingHistoryCheck { key, log_entry, prior, current_revision });
                     }
                     Err(error) => {
                         pending = None;
+                        report.history_entries += 1;
                         let key = key.escape_ascii();
                         report.add_error(format!("history entry `{key}`, log entry {sequence}: {error}"));
                     }
@@ -204,6 +211,7 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
             self.store.for_each_row(SCAN_HISTORY, &[&from.0, &from.1, &PAGE_LEN], visit).await?;
             (self.progress)(&self.report);
         }
+        counter.finish(&mut self.report);
         if let Some(pending) = pending {
             pending.check(&mut self.report, pending.current_revision);
         }

@@ -49,7 +49,8 @@ fn counts_are_right() {
         };
         send("POST", "/api/v1/agencies", &json!({"code": "LIB", "name": "Library"}));
         let registrant = send("POST", "/api/v1/registrants", &json!({"agency": "LIB", "name": "Press"}));
-        let prefix = json!({"registrant": registrant["id"], "prefix": "10.70000", "test": true});
+        let policy = json!({"metadata": "optional"});
+        let prefix = json!({"registrant": registrant["id"], "prefix": "10.70000", "policy": policy});
         send("POST", "/api/v1/prefixes", &prefix);
         let mut step = || steps.push(verify());
         step();
