@@ -117,7 +117,7 @@ impl Registry {
             };
             let is_disk_full = matches!(rejection.source, Some(StoreError::DiskFull { .. }));
             let is_blocked =
-                is_disk_full && group.journal.is_none_or(|entry| entry.journal.block_lines(group.lines));
+                is_disk_full && group.journal.is_some_and(|entry| entry.journal.block_lines(group.lines));
             return if is_blocked { Ok(group.reject_all(first)) } else { Err(rejection) };
         }
     }

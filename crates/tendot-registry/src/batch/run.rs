@@ -326,3 +326,30 @@ fn parse_line(format: &impl BatchFormat, line: RawLine, seed: [u8; 16]) -> Batch
 fn changed_keys(lines: &[BatchLine]) -> HashSet<NameKey> {
     lines.iter().filter_map(name_key).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use pollster::block_on;
+
+    use super::*;
+
+    /// Groups of all batches together are parsed and committed up to a limit; others wait until one is committed.
+    #[test]
+    fn executed_lines_are_bounded() {
+        let lines = |bytes: usize| vec![RawLine { number: 1, text: Ok(vec![b'x'; bytes].into()) }];
+        let half = lines((MAX_EXECUTED_KIB << 10) / 2 - LINE_OVERHEAD_BYTES);
+        // Larger than the limit: alone.
+        drop(block_on(reserve_memory(&lines(2 * MAX_EXECUTED_KIB << 10))).unwrap());
+        let (first, second) = (block_on(reserve_memory(&half)), block_on(reserve_memory(&half)));
+        let third_lines = lines(1);
+        let mut third = pin!(reserve_memory(&third_lines));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(third.as_mut().poll(&mut context).is_pending());
+        drop(first);
+        assert!(matches!(third.as_mut().poll(&mut context), Poll::Ready(Some(_))));
+        drop(second);
+    }
+}

@@ -1,4 +1,4 @@
-//! Memory of batches: bounded, however many are sent at the same time.
+//! Memory of batches that are sent at the same time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -16,7 +16,7 @@ const LINES: usize = 400;
 /// Bytes of a line. All batches together have a hundred megabytes.
 const LINE_BYTES: usize = 30_000;
 
-/// Most anonymous memory. Measured: 60 MB; without a bound for all batches 200 MB.
+/// Most anonymous memory; 50 MB were measured.
 const MAX_MEMORY_BYTES: u64 = 96 << 20;
 
 #[test]
