@@ -9,7 +9,7 @@ use tendot_testing::WAIT_TIMEOUT;
 use tendot_testing::http::HttpRequest;
 
 use super::ledger::{Action, Batch, Ledger, Outcome, url};
-use super::request::{Answer, Connections, is_temporary};
+use super::request::{ClassifiedResponse, Connections, is_temporary};
 use super::service::{MAIN_PREFIX, QUOTA_PREFIX};
 use super::workload::Client;
 
@@ -50,7 +50,7 @@ pub(super) fn send_batch(
     mut server: impl FnMut() -> usize,
     request: &HttpRequest,
     lines: usize,
-) -> (Answer, Vec<Json>) {
+) -> (ClassifiedResponse, Vec<Json>) {
     let deadline = Instant::now() + WAIT_TIMEOUT;
     loop {
         // Resent at once, the batch of a lost connection may still be running.

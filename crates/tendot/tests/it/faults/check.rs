@@ -112,7 +112,7 @@ impl Load {
         histories
     }
 
-    /// The change feed has the changes of all histories and nothing else, and who has followed it has seen the same.
+    /// The change feed has the changes of all histories and nothing else, and the client that followed it has received the same.
     fn check_feed(&self, feed: &[Json], histories: &BTreeMap<String, (Vec<Change>, NameState)>) {
         let change = |change: &Json| {
             let text = |member: &str| change[member].as_str().unwrap().to_owned();

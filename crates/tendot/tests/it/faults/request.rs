@@ -49,9 +49,9 @@ pub(super) fn is_unknown_message(message: &str) -> bool {
     message.contains("outcome unknown")
 }
 
-/// Response to a request.
+/// Response to a request, or that there was none, and what it says about the outcome.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ClassifiedResponse {
     pub(super) outcome: Outcome,
     /// Server that the request was sent to.
     pub(super) server: usize,
@@ -62,7 +62,7 @@ pub(super) struct Answer {
     pub(super) response: HttpResponse,
 }
 
-impl Answer {
+impl ClassifiedResponse {
     fn without_response(outcome: Outcome, server: usize) -> Self {
         Self { outcome, server, status: 0, code: String::new(), response: HttpResponse::default() }
     }
@@ -87,18 +87,23 @@ impl<'w> Connections<'w> {
     }
 
     /// Sends a request once, and waits for at most `timeout`.
-    pub(super) fn send(&mut self, server: usize, request: &HttpRequest, timeout: Duration) -> Answer {
+    pub(super) fn send(
+        &mut self,
+        server: usize,
+        request: &HttpRequest,
+        timeout: Duration,
+    ) -> ClassifiedResponse {
         let connection = match self.open[server].take() {
             Some(connection) => Ok(connection),
             None => HttpConnection::open(self.service.http_address(server)),
         };
         let Ok(mut connection) = connection else {
             thread::sleep(RETRY_DELAY);
-            return Answer::without_response(Outcome::Refused, server);
+            return ClassifiedResponse::without_response(Outcome::Refused, server);
         };
         connection.stream().set_read_timeout(Some(timeout)).unwrap();
         let Ok(response) = connection.exchange(request) else {
-            return Answer::without_response(Outcome::Unknown, server);
+            return ClassifiedResponse::without_response(Outcome::Unknown, server);
         };
         if response.header("connection") != Some("close") {
             self.open[server] = Some(connection);
@@ -112,7 +117,7 @@ impl<'w> Connections<'w> {
         &mut self,
         mut server: impl FnMut() -> usize,
         request: &HttpRequest,
-    ) -> Answer {
+    ) -> ClassifiedResponse {
         let deadline = Instant::now() + WAIT_TIMEOUT;
         loop {
             let answer = self.send(server(), request, WAIT_TIMEOUT);
@@ -125,10 +130,16 @@ impl<'w> Connections<'w> {
         }
     }
 
-    fn classify(&self, response: HttpResponse, server: usize) -> Answer {
+    fn classify(&self, response: HttpResponse, server: usize) -> ClassifiedResponse {
         let status = response.status;
         if matches!(status, 200..=399) {
-            return Answer { outcome: Outcome::Acknowledged, server, status, code: String::new(), response };
+            return ClassifiedResponse {
+                outcome: Outcome::Acknowledged,
+                server,
+                status,
+                code: String::new(),
+                response,
+            };
         }
         let json = response.json();
         let code = match json["code"].as_str() {
@@ -145,6 +156,6 @@ impl<'w> Connections<'w> {
             || status == 500 && response.text().contains("disk is full");
         assert!(is_unknown || is_expected, "unexpected response: {}{}", response.head, response.text());
         let outcome = if is_unknown { Outcome::Unknown } else { Outcome::Refused };
-        Answer { outcome, server, status, code, response }
+        ClassifiedResponse { outcome, server, status, code, response }
     }
 }

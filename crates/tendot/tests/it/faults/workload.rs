@@ -8,7 +8,7 @@ use tendot_testing::{SeededRng, WAIT_TIMEOUT};
 
 use super::ledger::{Action, KeyedRegistration, ObservedState, Outcome, Token, url};
 use super::load::Load;
-use super::request::{Answer, Connections, is_temporary};
+use super::request::{ClassifiedResponse, Connections, is_temporary};
 use super::service::{HANDLE_PREFIX, MAIN_PREFIX, QUOTA_PREFIX};
 
 /// Operations after which one name of the pool is replaced by a new one: retired names cannot be used again.
@@ -100,7 +100,7 @@ impl<'w> Client<'w> {
         HttpRequest::new(method, target).bearer(&self.load.service.agency)
     }
 
-    pub(super) fn finish(&self, operation: usize, answer: &Answer) {
+    pub(super) fn finish(&self, operation: usize, answer: &ClassifiedResponse) {
         // A lost connection, other than a response that says so, means that the server was killed.
         let is_server_dead = answer.status == 0 && self.load.settings.lost_connection_means_kill;
         self.load.ledger.set_server(operation, answer.server);
