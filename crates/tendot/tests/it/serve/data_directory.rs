@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use tendot_testing::{HttpRequest, wait_until};
+use tendot_testing::http::HttpRequest;
+use tendot_testing::wait_until;
 
 use crate::support::{TestDir, TestServer};
 
