@@ -61,11 +61,13 @@ impl VerifyReport {
     /// Counts a record, and the change that made it, see [`HistoryCounter`].
     pub(crate) fn count_record(&mut self, record: &StoredRecord) {
         match record.status {
-            RecordStatus::Live => self.records += 1,
+            RecordStatus::Live => {
+                self.records += 1;
+                self.values += record.values.len() as u64;
+            }
             RecordStatus::Tombstone => self.tombstones += 1,
         }
         self.history_entries += 1;
-        self.values += record.values.len() as u64;
         self.registrations += u64::from(!record.registration.is_empty());
     }
 
