@@ -342,7 +342,7 @@ mod tests {
         let lines = |bytes: usize| vec![RawLine { number: 1, text: Ok(vec![b'x'; bytes].into()) }];
         let half = lines((MAX_EXECUTED_KIB << 10) / 2 - LINE_OVERHEAD_BYTES);
         // Larger than the limit: alone.
-        drop(block_on(reserve_memory(&lines(2 * MAX_EXECUTED_KIB << 10))).unwrap());
+        drop(block_on(reserve_memory(&lines((2 * MAX_EXECUTED_KIB) << 10))).unwrap());
         let (first, second) = (block_on(reserve_memory(&half)), block_on(reserve_memory(&half)));
         let third_lines = lines(1);
         let mut third = pin!(reserve_memory(&third_lines));
