@@ -32,7 +32,7 @@ pub struct VerifyReport {
     pub error_count: u64,
     /// Names whose records are corrupt; at most 1,000.
     pub damaged_names: Vec<Box<str>>,
-    /// Number of corrupt items that are name hashes, which can be computed anew from the records.
+    /// Number of corrupt items that are name hashes, which can be recomputed from the records.
     pub name_hash_errors: u64,
 }
 

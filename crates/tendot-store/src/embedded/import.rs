@@ -327,7 +327,7 @@ struct ImportWriter<'a> {
     homed: &'a BTreeSet<NameKey>,
     summary: ImportSummary,
     /// Hashes of new names, which are written in their order, not in that of the names: each could change a page of its own. If the
-    /// import is interrupted, the next open for writing computes all of them anew.
+    /// import is interrupted, the next open for writing recomputes all of them.
     name_hashes: Vec<u64>,
     /// Whether all records are written.
     is_complete: bool,

@@ -205,7 +205,7 @@ impl Lmdb {
         Ok(())
     }
 
-    /// Computes all hashes anew from the records and homed prefixes. Until that is complete, misses are confirmed only in part.
+    /// Recomputes all hashes from the records and homed prefixes. Until that is complete, misses are confirmed only in part.
     pub(crate) fn recompute_name_hashes(&self, before_commit: BeforeCommit<'_>) -> Result<(), StoreError> {
         let write_error = |error| backend_error("rebuilding name hashes", error);
         let mut txn = self.env.write_txn().map_err(write_error)?;
@@ -239,7 +239,7 @@ impl Lmdb {
 }
 
 impl EmbeddedStore {
-    /// Computes the hashes of all names anew from the records, after `verify` has found damage in the hashes and no other.
+    /// Recomputes the hashes of all names from the records, after `verify` has found damage in the hashes and no other.
     pub fn rebuild_name_hashes(&self) -> Result<(), StoreError> {
         self.lmdb.recompute_name_hashes(&mut |_| Ok(()))
     }

@@ -1,4 +1,4 @@
-//! Scrub: a thread that reads the whole store again and again at a low rate, and tells when it finds damage.
+//! Scrub: a thread that reads the whole store again and again at a low rate, and reports damage.
 //!
 //! It reads pages without LMDB, in steps of some 100 KB, so it cannot crash on damage and does not keep old pages from being reused.
 //! It checks pages, the order of keys and the checksums of all values; `verify` also compares the databases with each other.
@@ -150,7 +150,7 @@ impl ScrubRun<'_> {
                     checksum::verify_and_strip(key, value, "entry").err().map(|error| error.detail())
                 })
             });
-            // LMDB has failed, which is told elsewhere; the next pass tries again.
+            // LMDB has failed, which `write_status` reports; the next pass tries again.
             let Ok(scanned) = scanned else { return Some(()) };
             let ScanStep { bytes, next, faults } = scanned.unwrap_or_else(|fault| ScanStep {
                 faults: vec![format!("{database}: {fault}")],

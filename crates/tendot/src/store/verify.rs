@@ -193,7 +193,7 @@ fn verify_embedded(arguments: &VerifyArguments, directory: &Path) -> Result<Comm
     let store = EmbeddedStore::open(directory).map_err(|error| open_error(&error))?;
     if verified.name_hash_errors > 0 {
         store.rebuild_name_hashes().map_err(|error| read_error(&error))?;
-        eprint_line("name hashes: computed anew from the records");
+        eprint_line("name hashes: recomputed from the records");
     }
     runtime::multi_thread(1)?.block_on(repair_index(store.into()))?;
     Ok(CommandStatus::Success)
@@ -289,7 +289,7 @@ fn report_verified(
     eprint_line(format_args!("{} records verified, {faults} found", records + tombstones));
     if *damaged == verified.name_hash_errors {
         eprint_line(
-            "no record is damaged; stop the server and compute the name hashes anew with `tendot verify --repair`",
+            "no record is damaged; stop the server and recompute the name hashes with `tendot verify --repair`",
         );
     } else if let Some(hint) = restore_hint(&verified.damaged_names) {
         eprint_line(hint);
