@@ -97,7 +97,7 @@ fn results_of(log: &str) -> Vec<String> {
     log.lines().filter(|line| line.starts_with("==>")).map(result).collect()
 }
 
-/// Values of a record; `None` if there is none.
+/// Values of a record by index, since servers store added values in different places; `None` if there is no record.
 fn resolve(tendot: &Path, server: &Endpoints, name: &str) -> Result<Option<Vec<Value>>> {
     let (sh, address) = (shell()?, format!("hdl://127.0.0.1:{}", server.native_ports[0]));
     let output = cmd!(sh, "{tendot} resolve --json --tcp --server {address} {name}")
@@ -109,7 +109,10 @@ fn resolve(tendot: &Path, server: &Endpoints, name: &str) -> Result<Option<Vec<V
     }
     let record: Value =
         serde_json::from_slice(&output.stdout).with_context(|| format!("cannot resolve {name}"))?;
-    Ok(record["values"].as_array().map(|values| values.iter().map(without_timestamp).collect()))
+    let mut values: Option<Vec<Value>> =
+        record["values"].as_array().map(|values| values.iter().map(without_timestamp).collect());
+    values.iter_mut().for_each(|values| values.sort_by_key(|value| value["index"].as_u64()));
+    Ok(values)
 }
 
 fn without_timestamp(value: &Value) -> Value {

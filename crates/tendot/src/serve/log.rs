@@ -1,8 +1,8 @@
 //! Non-blocking log on stderr: a thread writes queued lines; when the queue is full, lines are dropped and counted.
 //!
 //! `tracing-appender` would make one system call per line; here all queued lines are one write, and lines of a failed write count as
-//! dropped. Measured with `strace -c` on this thread: 20,000 lines of the access log at 13,500 requests per second (`h2load`, a debug
-//! build) were 4,181 writes, and none was dropped.
+//! dropped. Measured: a million lines of 250 bytes to a file through a queue of 8,192 lines, none dropped, take 0.3 s (0.24 s of CPU);
+//! with `tracing-appender` 0.2.5 1.3 s (0.77 s of CPU).
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::Arc;
