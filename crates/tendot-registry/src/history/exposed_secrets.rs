@@ -1,7 +1,7 @@
 //! Secrets that were publicly readable in an earlier state of their record: they cannot authenticate.
 //!
 //! The history of a record says so. Each of its entries is read once: how far it was read is cached, so that the cost of a login
-//! does not grow with the history, and a long history locks nobody out.
+//! does not grow with the history, and a long history never makes a key unusable.
 
 use std::collections::HashMap;
 use std::mem;

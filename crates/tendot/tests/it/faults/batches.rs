@@ -21,7 +21,7 @@ impl Client<'_> {
     pub(super) fn batch(&mut self) {
         // One in three has names under the quota, too.
         let prefix = if self.rng.percent(33) { QUOTA_PREFIX } else { MAIN_PREFIX };
-        let server = self.server(prefix);
+        let server = self.server();
         let mut names = BTreeSet::new();
         for number in 0..self.rng.in_range(2, 12) {
             names.insert(self.name(if number % 2 == 0 { prefix } else { MAIN_PREFIX }));
@@ -34,7 +34,7 @@ impl Client<'_> {
         let key = self.new_key();
         let request = self.agency_request("POST", "/api/v1/dois/batch").header(&key);
         let request = request.header("Content-Type: application/x-ndjson").body(lines.collect::<String>());
-        let servers = self.attempts(server, prefix);
+        let servers = self.attempts(server);
         let (answer, results) = send_batch(&mut self.connections, servers, &request, operations.len());
         for (operation, result) in operations.iter().zip(&results) {
             ledger.set_server(*operation, answer.server);

@@ -128,6 +128,9 @@ impl Load {
             .collect();
         expected.sort();
         assert_eq!(changes, expected, "the change feed and the histories differ");
+        // Without the `Z`, since zeros at the end of a fraction are left out.
+        let times = feed.iter().map(|change| change["at"].as_str().unwrap().trim_end_matches('Z'));
+        assert!(times.is_sorted(), "the times of the change feed decrease");
         // All changes but those of the import, which are listed with later changes of their names.
         let is_single = |change: &&Json| change["kind"] != "import";
         let followed = self.followed.lock().unwrap();

@@ -18,7 +18,7 @@ impl Client<'_> {
             4..8 => Action::Update,
             _ => Action::Delete,
         };
-        let (name, server) = (self.name(prefix), self.server(MAIN_PREFIX));
+        let (name, server) = (self.name(prefix), self.server());
         let mut admin = self.load.service.admin_client(server, &name);
         let id = self.load.ledger.begin(&name, action.clone(), server);
         let values = [HandleValue::new(1, "URL", url(id))];

@@ -10,7 +10,7 @@ use super::workload::Client;
 impl Client<'_> {
     /// Proposes a transfer of a name between the registrants, and decides it.
     pub(super) fn transfer(&mut self) {
-        let (name, server) = (self.name(MAIN_PREFIX), self.server(MAIN_PREFIX));
+        let (name, server) = (self.name(MAIN_PREFIX), self.server());
         let to = self.rng.pick(&self.load.service.registrants).clone();
         let request = self.agency_request("POST", "/api/v1/transfers");
         let request = request.json(&json!({"names": [name], "to": to}));
@@ -34,7 +34,7 @@ impl Client<'_> {
 
     /// Accepts a transfer. Repeated decisions are idempotent, so the request is repeated until it is answered.
     fn accept(&mut self, number: usize, id: &str, name: &str, to: String) {
-        let server = self.server(MAIN_PREFIX);
+        let server = self.server();
         let operation = self.load.ledger.begin(name, Action::Transfer { to }, server);
         let request = self.agency_request("POST", &format!("/api/v1/transfers/{id}/accept"));
         let answer = self.connections.send_until_answered(|| server, &request);
@@ -45,7 +45,7 @@ impl Client<'_> {
     }
 
     fn decline(&mut self, number: usize, id: &str) {
-        let server = self.server(MAIN_PREFIX);
+        let server = self.server();
         let request = self.agency_request("POST", &format!("/api/v1/transfers/{id}/decline"));
         let answer = self.connections.send_until_answered(|| server, &request);
         assert_eq!(answer.status, 200, "{}", answer.response.text());

@@ -17,9 +17,6 @@ const OPERATIONS_PER_NAME: usize = 6;
 /// Names in use at a time, per prefix.
 const NAME_POOL_SIZE: usize = 12;
 
-/// Servers that register names under the prefix with the quota: it is exact for one server.
-const QUOTA_SERVERS: usize = 1;
-
 /// A client: its random numbers, connections and token.
 #[derive(Debug)]
 pub(super) struct Client<'w> {
@@ -59,20 +56,14 @@ impl<'w> Client<'w> {
         }
     }
 
-    /// A random server for names of a prefix.
-    pub(super) fn server(&mut self, prefix: &str) -> usize {
-        self.rng.below(self.server_count(prefix))
-    }
-
-    /// Number of servers for names of a prefix.
-    fn server_count(&self, prefix: &str) -> usize {
-        let count = self.load.service.len();
-        if prefix == QUOTA_PREFIX { count.min(QUOTA_SERVERS) } else { count }
+    /// A random server.
+    pub(super) fn server(&mut self) -> usize {
+        self.rng.below(self.load.service.len())
     }
 
     /// Servers for the attempts of one request: this one, then random ones.
-    pub(super) fn attempts(&self, first: usize, prefix: &str) -> impl FnMut() -> usize + use<> {
-        let (count, mut rng, mut first) = (self.server_count(prefix), self.rng.clone(), Some(first));
+    pub(super) fn attempts(&self, first: usize) -> impl FnMut() -> usize + use<> {
+        let (count, mut rng, mut first) = (self.load.service.len(), self.rng.clone(), Some(first));
         move || first.take().unwrap_or_else(|| rng.below(count))
     }
 
@@ -115,7 +106,7 @@ impl<'w> Client<'w> {
     }
 
     fn register(&mut self, prefix: &str) {
-        let (name, server) = (self.name(prefix), self.server(prefix));
+        let (name, server) = (self.name(prefix), self.server());
         let id = self.load.ledger.begin(&name, Action::Create, server);
         let request = self.agency_request("POST", "/api/v1/dois");
         let request = request.json(&json!({"name": name, "url": url(id)}));
@@ -124,7 +115,7 @@ impl<'w> Client<'w> {
         }
         let request = request.header(&self.new_key());
         // The key makes it one operation, also at the other servers.
-        let servers = self.attempts(server, prefix);
+        let servers = self.attempts(server);
         let answer = self.connections.send_until_answered(servers, &request);
         self.finish(id, &answer);
         if answer.outcome == Outcome::Acknowledged {
@@ -136,7 +127,7 @@ impl<'w> Client<'w> {
     }
 
     fn update(&mut self) {
-        let (name, server) = (self.name(MAIN_PREFIX), self.server(MAIN_PREFIX));
+        let (name, server) = (self.name(MAIN_PREFIX), self.server());
         let id = self.load.ledger.begin(&name, Action::Update, server);
         let request = self.agency_request("PUT", &format!("/api/v1/dois/{name}"));
         self.send(id, server, &request.json(&json!({"url": url(id)})));
@@ -149,7 +140,7 @@ impl<'w> Client<'w> {
             let names = self.load.ledger.len() / OPERATIONS_PER_NAME + NAME_POOL_SIZE;
             name = format!("{prefix}/N{}", self.rng.below(names));
         }
-        let server = self.server(prefix);
+        let server = self.server();
         let id = self.load.ledger.begin(&name, Action::Delete, server);
         let request = self.agency_request("DELETE", &format!("/api/v1/dois/{name}"));
         self.send(id, server, &request);
@@ -157,7 +148,7 @@ impl<'w> Client<'w> {
 
     /// Creates or replaces a record with the API of Handle.Net.
     fn put_handle(&mut self) {
-        let (name, server) = (self.name(HANDLE_PREFIX), self.server(HANDLE_PREFIX));
+        let (name, server) = (self.name(HANDLE_PREFIX), self.server());
         let id = self.load.ledger.begin(&name, Action::Put, server);
         let values = json!([{"index": 1, "type": "URL", "data": url(id)}]);
         let request = HttpRequest::new("PUT", &format!("/api/handles/{name}"));
@@ -169,7 +160,7 @@ impl<'w> Client<'w> {
     fn read(&mut self) {
         let prefix = *self.rng.pick(&[MAIN_PREFIX, QUOTA_PREFIX, HANDLE_PREFIX]);
         // Reads at any server.
-        let (name, server) = (self.name(prefix), self.server(MAIN_PREFIX));
+        let (name, server) = (self.name(prefix), self.server());
         let is_record = prefix != HANDLE_PREFIX && self.rng.coin();
         let request = if is_record {
             self.agency_request("GET", &format!("/api/v1/dois/{name}"))
@@ -196,7 +187,7 @@ impl<'w> Client<'w> {
             None => self.create_token(),
             Some(token) if self.rng.percent(30) => self.revoke_token(token),
             Some(token) => {
-                let server = self.server(MAIN_PREFIX);
+                let server = self.server();
                 self.register_with_token(token, server, true);
             }
         }
@@ -205,7 +196,7 @@ impl<'w> Client<'w> {
     fn create_token(&mut self) {
         let body = json!({"role": "registrant", "subject": self.load.service.registrants[0]});
         let request = self.agency_request("POST", "/api/v1/tokens").json(&body);
-        let server = self.server(MAIN_PREFIX);
+        let server = self.server();
         let answer = self.connections.send(server, &request, WAIT_TIMEOUT);
         if answer.outcome == Outcome::Acknowledged {
             let json = answer.json();
@@ -219,7 +210,7 @@ impl<'w> Client<'w> {
     fn revoke_token(&mut self, token: usize) {
         let id = self.load.ledger.tokens.lock().unwrap()[token].id.clone();
         let request = self.agency_request("DELETE", &format!("/api/v1/tokens/{id}"));
-        let server = self.server(MAIN_PREFIX);
+        let server = self.server();
         let answer = self.connections.send_until_answered(|| server, &request);
         // An earlier attempt may have revoked it.
         assert!(matches!(answer.status, 200 | 404), "{}", answer.response.text());
