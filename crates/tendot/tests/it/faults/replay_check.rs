@@ -17,7 +17,9 @@ pub(super) fn resend_batches(load: &Load) {
     for (number, batch) in sample(&batches) {
         let (answer, results) = send_batch(&mut connections, || 0, &batch.request, batch.operations.len());
         let is_replayed = answer.response.header("idempotency-replayed") == Some("true");
-        assert!(is_replayed, "batch {number}: {}", answer.response.head);
+        // On a full disk, the end of a batch may be missing in its journal.
+        let may_be_incomplete = load.ledger.code_count("disk-full") > 0;
+        assert!(is_replayed || may_be_incomplete, "batch {number}: {}", answer.response.head);
         for ((before, after), operation) in batch.results.iter().zip(&results).zip(&batch.operations) {
             if before["status"] == "refused" {
                 record_result(&load.ledger, *operation, after);
