@@ -87,7 +87,7 @@ impl Registry {
         now_ms: u64,
     ) -> Result<Vec<BatchLineOutcome>, RegistryError> {
         let group = BatchGroup { lines, caller, client: None, now_ms, journal: None };
-        let planned = GroupCommit::new(group, None, 1).plan(&self.rules.begin()).await?;
+        let planned = GroupCommit::new(group, None, 1).plan(&self.rules.untracked()).await?;
         Ok(planned.output)
     }
 

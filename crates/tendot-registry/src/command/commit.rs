@@ -157,8 +157,20 @@ impl Registry {
         now_ms: u64,
         edits: Vec<Edit>,
     ) -> Result<bool, CommitError> {
+        self.rules.commit_once(author, now_ms, edits).await
+    }
+}
+
+impl Rules {
+    /// Commits a change set that no plan depends on; false if one of its preconditions failed.
+    pub(crate) async fn commit_once(
+        &self,
+        author: &'static str,
+        now_ms: u64,
+        edits: Vec<Edit>,
+    ) -> Result<bool, CommitError> {
         let change = ChangeSet { author: author.into(), timestamp_ms: now_ms, edits };
-        match self.rules.store.commit(change).await {
+        match self.store.commit(change).await {
             Ok(_) => Ok(true),
             Err(error) if is_conflict(&error) => Ok(false),
             Err(error) => Err(error),

@@ -201,20 +201,14 @@ impl CreateToken {
     fn secret(&self) -> String {
         HEXLOWER.encode(self.random_bytes.get(16..).unwrap_or_default())
     }
-}
 
-impl CommandPlanner for CreateToken {
-    type Output = ApiToken;
-
-    async fn plan(
+    /// Checks that the caller may create tokens of the subject, and returns its code or id.
+    async fn check_subject(
         &self,
         rules: &Rules,
         principal: &Principal,
         call: &mut CallContext<'_>,
-    ) -> Result<CommandPlan<ApiToken>, RegistryError> {
-        principal.check_scope(Scope::Administer)?;
-        // A restricted token must not create an unrestricted one.
-        principal.check_unrestricted()?;
+    ) -> Result<Option<Box<str>>, RegistryError> {
         let missing = |what: &str| {
             RegistryError::invalid(
                 codes::MISSING,
@@ -222,42 +216,42 @@ impl CommandPlanner for CreateToken {
                 format!("missing `subject`: {what} of the token"),
             )
         };
-        let subject = match (self.role, &self.subject) {
+        match (self.role, &self.subject) {
             (Role::Operator, None) => {
                 principal.check_operator()?;
-                None
+                Ok(None)
             }
-            (Role::Operator, Some(_)) => {
-                return Err(RegistryError::invalid(
-                    codes::INVALID_SUBJECT,
-                    "/subject",
-                    "an operator token has no `subject`",
-                ));
-            }
+            (Role::Operator, Some(_)) => Err(RegistryError::invalid(
+                codes::INVALID_SUBJECT,
+                "/subject",
+                "an operator token has no `subject`",
+            )),
             (Role::Agency, code) => {
                 let code = code.as_ref().ok_or_else(|| missing("agency"))?;
                 let agency = rules.get_named_object::<Agency>(code, "/subject", call.budget).await?;
                 principal.check_agency(&agency.value.code, Scope::Administer)?;
                 agency.value.check_open("/subject")?;
-                Some(agency.value.code)
+                Ok(Some(agency.value.code))
             }
             (Role::Registrant, id) => {
                 let id = id.as_ref().ok_or_else(|| missing("registrant"))?;
                 let registrant = rules.get_named_object::<Registrant>(id, "/subject", call.budget).await?;
                 principal.check_registrant(&registrant.value, Scope::Administer)?;
-                Some(registrant.value.id)
+                Ok(Some(registrant.value.id))
             }
-        };
-        if self.expires_ms.is_some_and(|expiry| expiry <= call.now_ms) {
+        }
+    }
+
+    /// Checks expiry, scopes, prefixes and label. `latest_ms` is the expiry of the token that creates this one.
+    fn check_limits(&self, now_ms: u64, latest_ms: Option<u64>) -> Result<(), RegistryError> {
+        if self.expires_ms.is_some_and(|expiry| expiry <= now_ms) {
             return Err(RegistryError::invalid(
                 codes::EXPIRES_IN_PAST,
                 "/expires",
                 "`expires` is in the past",
             ));
         }
-        let parent = principal.token();
         // A child must not outlive its parent.
-        let latest_ms = parent.and_then(|parent| parent.expires_ms);
         if let (Some(expiry), Some(latest)) = (self.expires_ms, latest_ms)
             && expiry > latest
         {
@@ -278,9 +272,26 @@ impl CommandPlanner for CreateToken {
                 format!("too many prefixes (maximum {MAX_TOKEN_PREFIXES})"),
             ));
         }
-        if let Some(label) = &self.label {
-            check_text(label, "/label", MAX_LABEL_BYTES)?;
-        }
+        self.label.as_ref().map_or(Ok(()), |label| check_text(label, "/label", MAX_LABEL_BYTES))
+    }
+}
+
+impl CommandPlanner for CreateToken {
+    type Output = ApiToken;
+
+    async fn plan(
+        &self,
+        rules: &Rules,
+        principal: &Principal,
+        call: &mut CallContext<'_>,
+    ) -> Result<CommandPlan<ApiToken>, RegistryError> {
+        principal.check_scope(Scope::Administer)?;
+        // A restricted token must not create an unrestricted one.
+        principal.check_unrestricted()?;
+        let subject = self.check_subject(rules, principal, call).await?;
+        let parent = principal.token();
+        let latest_ms = parent.and_then(|parent| parent.expires_ms);
+        self.check_limits(call.now_ms, latest_ms)?;
         let token = ApiToken {
             id: self.id().into(),
             role: self.role,

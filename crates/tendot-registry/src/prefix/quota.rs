@@ -10,10 +10,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tendot_store::{AuxCounter, ChangeSet, Edit, NameKey, Precondition, Store};
+use tendot_store::{AuxCounter, Edit, NameKey, Precondition, Store};
 use tokio::sync::Notify;
 
-use crate::command::is_conflict;
 use crate::prefix::{PrefixAllocation, is_numeric_prefix};
 use crate::rules::Rules;
 use crate::{Error, RegistryError, codes};
@@ -161,6 +160,10 @@ impl Rules {
             self.quotas.forget(prefix);
             return Ok(None);
         };
+        if !self.store.is_tracked() {
+            let names = self.names_without_commit(prefix).await?;
+            return Ok(Some(quota.saturating_sub(names)));
+        }
         self.rely_on_quota(prefix, quota);
         let key = counter_key(prefix);
         for _ in 0..MAX_COUNT_ATTEMPTS {
@@ -188,6 +191,21 @@ impl Rules {
         }
         let detail = "write conflict: the counter of the quota changed during every count; retry";
         Err(RegistryError::new(codes::WRITE_CONFLICT, detail))
+    }
+
+    /// Number of names under a prefix, for a dry run: neither creates nor corrects the counter.
+    async fn names_without_commit(&self, prefix: &str) -> Result<u64, RegistryError> {
+        let stored = Store::get_aux(&*self.store, &counter_key(prefix)).await?;
+        if let Some(counter) = stored.as_deref().and_then(AuxCounter::decode) {
+            return Ok(counter.count());
+        }
+        loop {
+            // One count at a time: it takes as long as a scan.
+            if let Some(_counting) = self.quotas.begin_count(prefix) {
+                return Ok(self.count_live_names(prefix).await?);
+            }
+            self.quotas.wait_counted(prefix).await;
+        }
     }
 
     /// Compares a counter, as it was before, with a count, and corrects it if neither the names nor the adjustments since then
@@ -245,12 +263,7 @@ impl Rules {
             Edit::RequireAux { key: key.clone(), value: stored },
             Edit::PutAux { key, value: counter.encode() },
         ];
-        let change = ChangeSet { author: AUTHOR.into(), timestamp_ms: now_ms, edits };
-        match self.store.commit(change).await {
-            Ok(_) => Ok(true),
-            Err(error) if is_conflict(&error) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(self.commit_once(AUTHOR, now_ms, edits).await?)
     }
 }
 

@@ -19,10 +19,12 @@ use crate::support::{StoreKind, TestRegistry, store_tests};
 
 store_tests!(memory, embedded => {
     mixed_lines, quotas, attack_d9_concurrent_quota, quota_of_two_registries, corrected_quota,
+    dry_runs_commit_nothing,
     attack_p9_permission_races, attack_p9_record_races,
 });
 store_tests!(postgres => {
     mixed_lines, quotas, attack_d9_concurrent_quota, quota_of_two_registries, corrected_quota,
+    dry_runs_commit_nothing,
 });
 
 fn name(suffix: &str) -> String {
@@ -302,6 +304,44 @@ fn quota_of_two_registries(kind: StoreKind) {
     assert_eq!(count('f'), outcomes.len() as u64 - QUOTA, "{outcomes:?}");
     let names = block_on(fixture.registry.store().count_names(PREFIX_A1_OTHER.as_bytes(), None, 1_000));
     assert_eq!(names.unwrap().live, QUOTA);
+}
+
+/// A dry run obeys the quota, and neither creates its counter nor corrects it.
+fn dry_runs_commit_nothing(kind: StoreKind) {
+    let fixture = FixtureSource::new(kind).fixture();
+    let (registry, caller) = (&fixture.registry, fixture.caller('1'));
+    let batch =
+        lines(["a", "b"].map(|name| request(&format!("{PREFIX_A1_OTHER}/{name}"), "https://a/")).into());
+    let single = RegisterDoi {
+        request: request(&format!("{PREFIX_A1_OTHER}/a"), "https://a/"),
+        random_bytes: [0; 16],
+    };
+    let dry_runs = |now_ms| {
+        let before = block_on(registry.store().head()).unwrap();
+        let mut budget = budget();
+        let call = CallContext::new(&caller, now_ms, &mut budget);
+        let single = block_on(registry.dry_run(&single, call)).is_ok();
+        let batch = block_on(registry.dry_run_batch(&batch, &caller, now_ms)).unwrap();
+        assert_eq!(block_on(registry.store().head()).unwrap(), before);
+        (single, batch.iter().filter(|outcome| outcome.result.is_ok()).count())
+    };
+    set_quota(&fixture, 1);
+    assert_eq!(dry_runs(NOW), (true, 1), "without a counter");
+    let change = ChangeSet {
+        author: "import".into(),
+        timestamp_ms: NOW,
+        edits: vec![Edit::Put {
+            name: format!("{PREFIX_A1_OTHER}/import").into(),
+            values: Vec::new(),
+            precondition: Precondition::Absent,
+        }],
+    };
+    block_on(registry.store().commit(change)).unwrap();
+    assert_eq!(dry_runs(NOW), (false, 0), "a full prefix without a counter");
+    set_quota(&fixture, 3);
+    let outcomes = block_on(registry.execute_batch(batch_group(&batch[..1], &caller, NOW))).unwrap();
+    assert!(outcomes[0].result.is_ok());
+    assert_eq!(dry_runs(NOW + 3_600_000).1, 2, "with a counter that was not compared for an hour");
 }
 
 /// Names that were written without the registry, such as by an import, count soon.
