@@ -1,20 +1,15 @@
 //! Batches with idempotency keys: sent again until every line is answered.
 
 use std::collections::BTreeSet;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
-use tendot_testing::WAIT_TIMEOUT;
 use tendot_testing::http::HttpRequest;
+use tendot_testing::{WAIT_TIMEOUT, wait_for};
 
 use super::ledger::{Action, Batch, Ledger, Outcome, url};
 use super::request::{ClassifiedResponse, Connections, is_temporary};
 use super::service::{MAIN_PREFIX, QUOTA_PREFIX};
 use super::workload::Client;
-
-/// Time between two attempts of a batch while the server is down or cannot write.
-const RETRY_DELAY: Duration = Duration::from_millis(20);
 
 impl Client<'_> {
     /// Sends a batch of new and existing names.
@@ -51,21 +46,19 @@ pub(super) fn send_batch(
     request: &HttpRequest,
     lines: usize,
 ) -> (ClassifiedResponse, Vec<Json>) {
-    let deadline = Instant::now() + WAIT_TIMEOUT;
-    loop {
+    wait_for("the batch has results", || {
         // Resent at once, the batch of a lost connection may still be running.
         let answer = connections.send(server(), request, WAIT_TIMEOUT);
         if answer.status == 200 {
             let results = answer.response.json_lines();
             assert_eq!(results.len(), lines, "{results:?}");
-            return (answer, results);
+            return Some((answer, results));
         }
         let may_succeed =
             answer.status == 0 || answer.outcome == Outcome::Unknown || is_temporary(&answer.code);
         assert!(may_succeed, "{}", answer.response.text());
-        assert!(Instant::now() < deadline, "no results: {answer:?}");
-        thread::sleep(RETRY_DELAY);
-    }
+        None
+    })
 }
 
 /// Records the result of a line.

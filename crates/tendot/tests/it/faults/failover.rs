@@ -1,12 +1,11 @@
 //! The primary of the database of two servers is killed, and a standby promoted.
 
-use std::thread;
 use std::time::Duration;
 
 use tendot_testing::postgres::PostgresCluster;
 use tendot_testing::repetitions;
 
-use super::load::{Load, LoadSettings, QUOTA, seeded_rng};
+use super::load::{Load, LoadSettings, QUOTA, pause, random_time, seeded_rng};
 use super::service::Service;
 
 #[test]
@@ -23,14 +22,13 @@ fn acknowledged_changes_survive_failover() {
             load.wait_for_progress(rng.in_range(50, 200) as u64);
             // A server that stops does not delay the other one, and is not behind when it continues.
             load.service.signal(0, "STOP");
-            thread::sleep(Duration::from_millis(rng.in_range(50, 300) as u64));
+            pause(Duration::from_millis(50) + random_time(&mut rng, 250));
             load.service.signal(0, "CONT");
             load.wait_for_progress(rng.in_range(1, 100) as u64);
-            // The kill has to come at a random moment, not at an event.
-            thread::sleep(Duration::from_micros(rng.below(20_000) as u64));
+            pause(random_time(&mut rng, 20));
             cluster.primary.kill();
             // Requests arrive while there is no primary.
-            thread::sleep(Duration::from_millis(rng.below(500) as u64));
+            pause(random_time(&mut rng, 500));
             cluster.promote();
             load.wait_for_progress(100);
             load.service.restart(1, "KILL");

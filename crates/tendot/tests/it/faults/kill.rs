@@ -1,11 +1,8 @@
 //! The server is killed with SIGKILL.
 
-use std::thread;
-use std::time::Duration;
-
 use tendot_testing::repetitions;
 
-use super::load::{Load, LoadSettings, QUOTA, seeded_rng};
+use super::load::{Load, LoadSettings, QUOTA, pause, random_time, seeded_rng};
 use super::service::Service;
 use crate::support::TestDir;
 
@@ -28,8 +25,7 @@ fn acknowledged_changes_survive_kill() {
             }
             for _ in first..kills.min(first + KILLS_PER_STORE) {
                 load.wait_for_progress(rng.in_range(1, 150) as u64);
-                // The kill has to come at a random moment, not at an event.
-                thread::sleep(Duration::from_micros(rng.below(20_000) as u64));
+                pause(random_time(&mut rng, 20));
                 load.service.restart(0, "KILL");
             }
             load.wait_for_progress(50);

@@ -52,6 +52,17 @@ pub(super) fn seeded_rng() -> SeededRng {
     SeededRng::new(seed)
 }
 
+/// Lets the clients go on for a time: a fault has to come at a random moment, not at an event, and a client that repeats a request
+/// at once only loads the machine.
+pub(super) fn pause(time: Duration) {
+    thread::sleep(time);
+}
+
+/// A random time of at most so many milliseconds.
+pub(super) fn random_time(rng: &mut SeededRng, max_ms: usize) -> Duration {
+    Duration::from_micros(rng.below(max_ms * 1_000) as u64)
+}
+
 impl Load {
     pub(super) fn new(service: Service, settings: LoadSettings) -> Self {
         let (ledger, followed) = (Ledger::default(), Mutex::default());
@@ -115,7 +126,7 @@ impl Load {
                 self.followed.lock().unwrap().append(&mut changes);
             }
             server = (server + 1) % self.service.len();
-            thread::sleep(FEED_INTERVAL);
+            pause(FEED_INTERVAL);
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Sends a request to a server and classifies its outcome.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value as Json;
-use tendot_testing::WAIT_TIMEOUT;
 use tendot_testing::http::{HttpConnection, HttpRequest, HttpResponse};
+use tendot_testing::{WAIT_TIMEOUT, wait_for};
 
 use super::ledger::{Ledger, Outcome};
+use super::load::pause;
 use super::service::Service;
 
 /// Time between two attempts while a server is down or cannot write: an immediate retry would only load the machine.
@@ -98,7 +98,7 @@ impl<'w> Connections<'w> {
             None => HttpConnection::open(self.service.http_address(server)),
         };
         let Ok(mut connection) = connection else {
-            thread::sleep(RETRY_DELAY);
+            pause(RETRY_DELAY);
             return ClassifiedResponse::without_response(Outcome::Refused, server);
         };
         connection.stream().set_read_timeout(Some(timeout)).unwrap();
@@ -118,16 +118,11 @@ impl<'w> Connections<'w> {
         mut server: impl FnMut() -> usize,
         request: &HttpRequest,
     ) -> ClassifiedResponse {
-        let deadline = Instant::now() + WAIT_TIMEOUT;
-        loop {
+        wait_for(&format!("a final answer to {request:?}"), || {
             let answer = self.send(server(), request, WAIT_TIMEOUT);
             let is_final = answer.status != 0 && answer.outcome != Outcome::Unknown;
-            if is_final && !is_temporary(&answer.code) {
-                return answer;
-            }
-            assert!(Instant::now() < deadline, "no final answer: {answer:?} to {request:?}");
-            thread::sleep(RETRY_DELAY);
-        }
+            (is_final && !is_temporary(&answer.code)).then_some(answer)
+        })
     }
 
     fn classify(&self, response: HttpResponse, server: usize) -> ClassifiedResponse {

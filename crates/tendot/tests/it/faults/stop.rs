@@ -1,11 +1,10 @@
 //! The server is stopped with SIGSTOP and continues later, when some clients have given up.
 
-use std::thread;
 use std::time::Duration;
 
 use tendot_testing::repetitions;
 
-use super::load::{Load, LoadSettings, QUOTA, seeded_rng};
+use super::load::{Load, LoadSettings, QUOTA, pause, random_time, seeded_rng};
 use super::service::Service;
 
 /// Stops per store, so that its check stays quick.
@@ -25,7 +24,7 @@ fn acknowledged_changes_survive_stop() {
                 load.wait_for_progress(rng.in_range(1, 100) as u64);
                 load.service.signal(0, "STOP");
                 // Some clients give up meanwhile.
-                thread::sleep(Duration::from_millis(rng.in_range(50, 300) as u64));
+                pause(Duration::from_millis(50) + random_time(&mut rng, 250));
                 load.service.signal(0, "CONT");
             }
             load.wait_for_progress(50);
