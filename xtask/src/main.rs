@@ -121,7 +121,11 @@ fn run(command: XtaskCommand) -> anyhow::Result<()> {
         XtaskCommand::PostgresVersions => report::Report::of(test::postgres_versions),
         XtaskCommand::ReleaseCheck => report::Report::of(release_check::check),
         XtaskCommand::Interop { tendot } => interop::run(tendot.as_deref()),
-        XtaskCommand::Fuzz { target, seconds } => fuzz::fuzz(target.as_deref(), seconds).map(drop),
+        XtaskCommand::Fuzz { target, seconds } => {
+            let counts = fuzz::fuzz(target.as_deref(), seconds)?;
+            anyhow::ensure!(counts.failed == 0, "{} targets failed", counts.failed);
+            Ok(())
+        }
         XtaskCommand::FuzzMinimize { target } => fuzz::minimize_corpus(&target),
         XtaskCommand::Advisories => supply_chain::check_advisories(),
         XtaskCommand::Sbom { file, target } => supply_chain::write_sbom(target, file.as_deref()),

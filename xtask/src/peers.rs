@@ -1,5 +1,7 @@
 //! Installation of other programs that tests use, while the first crates compile.
 
+use std::process::Command;
+
 use anyhow::{Context as _, Result};
 use xshell::cmd;
 
@@ -10,7 +12,7 @@ use crate::process::{apt_install, is_installed, shell};
 pub(crate) const TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "thumbv7m-none-eabi"];
 
 /// Programs, and the Debian packages that have them.
-const PROGRAMS: [(&[&str], &[&str]); 14] = [
+const PROGRAMS: [(&[&str], &[&str]); 15] = [
     (&["chromium", "chromedriver"], &["chromium", "chromium-driver"]),
     (&["nginx"], &["nginx-light"]),
     (&["varnishd"], &["varnish"]),
@@ -24,6 +26,7 @@ const PROGRAMS: [(&[&str], &[&str]); 14] = [
     (&["c++"], &["g++"]),
     (&["systemd-analyze"], &["systemd"]),
     (&["strace"], &["strace"]),
+    (&["mkfs.ext4"], &["e2fsprogs"]),
     (&["mkfs.xfs"], &["xfsprogs"]),
 ];
 
@@ -36,6 +39,11 @@ pub(crate) fn install_peers() -> Result<()> {
         .flat_map(|(_, packages)| *packages)
         .copied()
         .collect();
+    // Debian's Python may be there without it.
+    let has_venv = Command::new("python3").args(["-c", "import ensurepip, venv"]).status();
+    if !has_venv.is_ok_and(|status| status.success()) {
+        packages.push("python3-venv");
+    }
     if !tendot_testing::postgres::is_installed() {
         packages.push("postgresql");
     }

@@ -23,7 +23,7 @@ const PROGRAMS_AT_ONCE: usize = 2;
 const THREADS: &str = "4";
 
 /// A program that has not finished by then hangs.
-const PROGRAM_TIMEOUT: Duration = Duration::from_secs(2400);
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(5400);
 
 /// The environment in which Cargo compiles the crates of the workspace with clippy, and all others as always. CI builds once, and
 /// so is faster without what later builds could use.

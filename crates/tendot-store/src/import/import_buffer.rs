@@ -10,6 +10,7 @@ use super::external_sort::SortedRuns;
 use super::merge::RunMerge;
 use super::sort_buffer::SortBuffer;
 use super::{ImportBatch, ImportError, push_record};
+#[cfg(feature = "postgres")]
 use crate::directory_lock::DirectoryLock;
 use crate::{NameKey, fail_point};
 
@@ -27,6 +28,7 @@ pub(crate) struct ImportBuffer {
     /// Dropped before the lock.
     runs: SortedRuns,
     /// Lock of the directory, if it is not in a locked one.
+    #[cfg(feature = "postgres")]
     pub(crate) lock: Option<DirectoryLock>,
 }
 
@@ -41,6 +43,7 @@ impl ImportBuffer {
             superseded: 0,
             homed,
             runs,
+            #[cfg(feature = "postgres")]
             lock: None,
         })
     }

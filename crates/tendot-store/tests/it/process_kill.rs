@@ -20,7 +20,7 @@ const ROUND_VAR: &str = "TENDOT_TEST_KILL_ROUND";
 
 /// Kills in an ordinary run, every second one during an import; `TENDOT_TEST_KILLS=5000` for more.
 const DEFAULT_KILLS: u64 = 30;
-const FULL_RUN_KILLS: u64 = 500;
+const FULL_RUN_KILLS: u64 = 2_000;
 
 /// After this many kills a new store is created, so that checking it stays quick.
 const KILLS_PER_STORE: u64 = 30;

@@ -67,7 +67,7 @@ fn acknowledged_commits_survive_crash() {
             let is_reached = async || acknowledged.load(Ordering::SeqCst) >= expected;
             wait_until_async("more change sets are acknowledged", is_reached).await;
         };
-        for _ in 0..repetitions("TENDOT_TEST_SERVER_KILLS", 3, 12) {
+        for _ in 0..repetitions("TENDOT_TEST_POSTGRES_KILLS", 3, 12) {
             more_commits(20 + rng.below(100)).await;
             server.kill();
             server.restart();

@@ -22,7 +22,7 @@ fn schemathesis_passes() {
     let examples = repetitions("TENDOT_TEST_SCHEMATHESIS_EXAMPLES", 2, 12);
     let output = Command::new("timeout")
         // Less than the timeout of a test program.
-        .arg("1100")
+        .arg("2400")
         .arg(program)
         .arg("--config-file")
         .arg(settings.join("schemathesis.toml"))

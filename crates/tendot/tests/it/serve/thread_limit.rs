@@ -11,6 +11,12 @@ use crate::support::{TENDOT, TestDir};
 fn limit_of_threads() {
     // A user without processes, because the limit counts all threads of a user.
     let user = &(1_000_000 + std::process::id()).to_string();
+    let may_execute =
+        Command::new("setpriv").args(["--reuid", user, "--clear-groups", "test", "-x", TENDOT]).status();
+    assert!(
+        may_execute.unwrap().success(),
+        "another user cannot execute {TENDOT}: make its directories accessible"
+    );
     let cores = std::thread::available_parallelism().unwrap().get();
     let (mut failed, mut started) = (Vec::new(), Vec::new());
     for limit in [1, 2, 3, 4, 8, 2 * cores + 8, 2 * cores + 14] {
