@@ -16,7 +16,7 @@ const BARE_TYPE_NAMES: [&str; 24] = [
     "Wish",
 ];
 
-/// Idioms in comments, documentation and templates, and the words to use instead.
+/// Idioms in comments, names of functions, documentation and templates, and the words to use instead.
 const IDIOMS: [(&str, &str); 15] = [
     ("who asks", "client, caller, request"),
     ("whoever", "client, caller, any process that"),
@@ -60,21 +60,29 @@ const THIS_FILE: &str = "xtask/src/words.rs";
 
 /// The rule that a line of Rust code, documentation or a template breaks.
 fn violation(line: &str, is_rust: bool) -> Option<String> {
-    if is_rust && let Some(name) = declared_type(line).filter(|name| BARE_TYPE_NAMES.contains(name)) {
+    if is_rust
+        && let Some(name) = declared_name(line, &["struct", "enum", "trait", "type"])
+            .filter(|name| BARE_TYPE_NAMES.contains(name))
+    {
         return Some(format!(
             "bare-type-name: `{name}` does not say what it is; use a noun that stands alone"
         ));
     }
-    let prose = if is_rust { comment(line)? } else { line };
-    let prose = without_code(prose).to_lowercase();
+    let prose = match (is_rust, declared_name(line, &["fn"])) {
+        (true, Some(function)) => function.replace('_', " "),
+        (true, None) => comment(line)?.to_owned(),
+        (false, _) => line.to_owned(),
+    };
+    let prose = without_code(&prose).to_lowercase();
     let (idiom, instead) = IDIOMS.iter().find(|(idiom, _)| has_words(&prose, idiom))?;
     Some(format!("idiom: \"{idiom}\"; use the field's word ({instead})"))
 }
 
-/// The name of the type that a line declares.
-fn declared_type(line: &str) -> Option<&str> {
-    let mut words = line.split(|character: char| !character.is_alphanumeric() && character != '_');
-    words.find(|word| matches!(*word, "struct" | "enum" | "trait" | "type"))?;
+/// The name that a line declares with one of the keywords.
+fn declared_name<'l>(line: &'l str, keywords: &[&str]) -> Option<&'l str> {
+    let code = &line[..line.find("//").unwrap_or(line.len())];
+    let mut words = code.split(|character: char| !character.is_alphanumeric() && character != '_');
+    words.find(|word| keywords.contains(word))?;
     words.next()
 }
 
@@ -110,6 +118,7 @@ mod tests {
             violation("    // Sent to Whoever connects.", true).is_some_and(|rule| rule.starts_with("idiom"))
         );
         assert!(violation("Nobody reads this.", false).is_some());
+        assert!(violation("fn attack_a1_nobody_waits() {", true).is_some());
     }
 
     #[test]

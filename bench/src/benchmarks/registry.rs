@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use crate::measure::{median, thread_rate};
 use tendot_proto::HandleValue;
 use tendot_store::{ChangeSet, Edit, EmbeddedStore, Precondition, Store as _};
+use tendot_testing::http::{HttpConnection, HttpRequest, HttpResponse};
 
 type BenchResult<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -36,52 +37,34 @@ pub(crate) fn run(arguments: &[&str]) -> BenchResult {
     }
 }
 
-/// Keep-alive HTTP/1.1 connection.
-struct HttpConnection<'a> {
-    stream: BufReader<TcpStream>,
+/// Connection of a client with a token.
+struct ApiConnection<'a> {
+    connection: HttpConnection,
     token: &'a str,
 }
 
-impl<'a> HttpConnection<'a> {
+impl<'a> ApiConnection<'a> {
     fn open(address: &str, token: &'a str) -> BenchResult<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        Ok(Self { stream: BufReader::new(stream), token })
+        Ok(Self { connection: HttpConnection::open(address.parse()?)?, token })
     }
 
-    fn post(&mut self, path: &str, body: &str) -> BenchResult<(u16, String)> {
-        let request = format!(
-            "POST /api/v1{path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\r\n{body}",
-            self.token,
-            body.len()
-        );
-        self.stream.get_mut().write_all(request.as_bytes())?;
-        let (mut line, mut status, mut length) = (String::new(), 0, 0);
-        loop {
-            line.clear();
-            self.stream.read_line(&mut line)?;
-            if line == "\r\n" || line.is_empty() {
-                break;
-            }
-            if let Some(rest) = line.strip_prefix("HTTP/1.1 ") {
-                status = rest.get(..3).unwrap_or_default().parse()?;
-            } else if let Some(rest) = line.strip_prefix("content-length: ") {
-                length = rest.trim().parse()?;
-            }
+    /// Creates an object; any status but 201 is an error.
+    fn create(&mut self, path: &str, body: impl Into<Vec<u8>>) -> BenchResult<HttpResponse> {
+        let request = HttpRequest::new("POST", &format!("/api/v1{path}")).bearer(self.token);
+        let response =
+            self.connection.exchange(&request.header("Content-Type: application/json").body(body))?;
+        if response.status != 201 {
+            return Err(format!("{path}: {}{}", response.head, response.text()).into());
         }
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body)?;
-        Ok((status, String::from_utf8(body)?))
+        Ok(response)
     }
 }
 
 fn prepare(address: &str, token: &str) -> BenchResult {
-    let mut client = HttpConnection::open(address, token)?;
-    client.post("/agencies", r#"{"code":"BENCH","name":"Bench"}"#)?;
-    let (_, registrant) = client.post("/registrants", r#"{"agency":"BENCH","name":"Bench"}"#)?;
-    let registrant: serde_json::Value = serde_json::from_str(&registrant)?;
-    let (_, prefix) = client.post("/prefixes", &format!("{{\"registrant\":{}}}", registrant["id"]))?;
-    let prefix: serde_json::Value = serde_json::from_str(&prefix)?;
+    let mut client = ApiConnection::open(address, token)?;
+    client.create("/agencies", r#"{"code":"BENCH","name":"Bench"}"#)?;
+    let registrant = client.create("/registrants", r#"{"agency":"BENCH","name":"Bench"}"#)?.json();
+    let prefix = client.create("/prefixes", format!("{{\"registrant\":{}}}", registrant["id"]))?.json();
     println!("{}", prefix["prefix"].as_str().ok_or("no prefix")?);
     Ok(())
 }
@@ -101,13 +84,12 @@ fn registration_json(prefix: &str, suffix: &str) -> String {
 fn registrations(address: &str, token: &str, prefix: &str, clients: u64, time: Duration) {
     let run = format!("{:x}", std::process::id());
     let rate = thread_rate(clients, time, |number| {
-        let mut client = HttpConnection::open(address, token).expect("the server accepts connections");
+        let mut client = ApiConnection::open(address, token).expect("the server accepts connections");
         let (run, mut next) = (&run, 0);
         move || {
             next += 1;
             let body = registration_json(prefix, &format!("one-{run}-{number}-{next}"));
-            let (status, response) = client.post("/dois", &body).expect("the server responds");
-            assert_eq!(status, 201, "{response}");
+            client.create("/dois", body).expect("names are unique");
         }
     });
     println!("rate {rate:.0}");
@@ -173,13 +155,13 @@ fn change_feed_delay(address: &str, token: &str, prefix: &str, changes: u64) -> 
     // Start at the end of the change log.
     feed.write_all(format!("{request}{}\r\n\r\n", last_sequence(address)?).as_bytes())?;
     let mut lines = BufReader::new(feed).lines();
-    let mut client = HttpConnection::open(address, token)?;
+    let mut client = ApiConnection::open(address, token)?;
     let mut delays = Vec::new();
     let run = std::process::id();
     for number in 0..changes {
         std::thread::sleep(Duration::from_millis(7));
         let suffix = format!("seen-{run}-{number}");
-        client.post("/dois", &registration_json(prefix, &suffix))?;
+        client.create("/dois", registration_json(prefix, &suffix))?;
         let acknowledged = Instant::now();
         loop {
             let line = lines.next().ok_or("the stream has ended")??;
@@ -197,15 +179,8 @@ fn change_feed_delay(address: &str, token: &str, prefix: &str, changes: u64) -> 
 
 /// Sequence number of the last change.
 fn last_sequence(address: &str) -> BenchResult<u64> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.write_all(b"GET /api/v1/changes HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n")?;
-    let mut last = 0;
-    for line in BufReader::new(stream).lines() {
-        if let Some(rest) = line?.strip_prefix("{\"seq\":") {
-            last = rest.split(',').next().unwrap_or_default().parse()?;
-        }
-    }
-    Ok(last)
+    let changes = HttpRequest::get("/api/v1/changes").try_send(address.parse()?)?.json_lines();
+    Ok(changes.last().and_then(|change| change["seq"].as_u64()).unwrap_or_default())
 }
 
 fn group_commit(directory: &Path, writers: u64, time: Duration) -> BenchResult {
