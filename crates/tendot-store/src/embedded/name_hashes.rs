@@ -25,7 +25,7 @@ pub(crate) const HASH_KEY_META_KEY: &[u8] = b"name_hash_key";
 pub(crate) const ITEM: &str = "block of name hashes";
 
 /// Fault of an item that is not found although the hash of its name is stored.
-pub(crate) const LOST: &str = "not found, but its name hash exists";
+pub(crate) const RECORD_MISSING: &str = "record missing, but its name hash exists";
 
 /// First byte of what is hashed for a homed prefix: does not occur in UTF-8, so no name has the same hash.
 const HOMED_TAG: u8 = 0xff;
@@ -81,7 +81,7 @@ impl Lmdb {
     /// Confirms that a name was never stored or was removed; otherwise its record is lost.
     pub(crate) fn confirm_no_record(&self, txn: &RoTxn<'_>, storage_key: &[u8]) -> Result<(), StoreError> {
         match self.has_name_hash(txn, self.name_hasher(txn)?.name(storage_key))? {
-            true => Err(checksum::corrupt(storage_key, RECORD_ITEM, LOST)),
+            true => Err(checksum::corrupt(storage_key, RECORD_ITEM, RECORD_MISSING)),
             false => Ok(()),
         }
     }
@@ -89,7 +89,7 @@ impl Lmdb {
     /// Confirms that a prefix is not homed.
     pub(crate) fn confirm_not_homed(&self, txn: &RoTxn<'_>, prefix: &[u8]) -> Result<(), StoreError> {
         match self.has_name_hash(txn, self.name_hasher(txn)?.homed(prefix))? {
-            true => Err(checksum::corrupt(prefix, HOMED_ITEM, LOST)),
+            true => Err(checksum::corrupt(prefix, HOMED_ITEM, RECORD_MISSING)),
             false => Ok(()),
         }
     }

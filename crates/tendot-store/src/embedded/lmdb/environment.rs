@@ -85,7 +85,7 @@ pub(crate) fn open_read_only_fallback(directory: &Path, transaction: u64) -> Res
             return Ok(env);
         }
     }
-    Err(io::Error::other("the last committed state is not in the file").into())
+    Err(io::Error::other("last committed transaction not found in data.mdb").into())
 }
 
 /// Syncs `data.mdb` through each open descriptor, and ignores errors. The system reports a failed sync once to each of them: LMDB's

@@ -216,7 +216,7 @@ impl Cluster {
             tracing::warn!(
                 host = %host.address,
                 timeline = status.timeline.current.map(|timeline| timeline.number),
-                "second primary detected; host is not used; stop it"
+                "second primary detected; ignoring this host: stop it"
             );
         }
         observation.state = if status.is_primary {

@@ -54,7 +54,7 @@ impl PrimaryState {
     pub(super) fn forget_other_systems(&mut self, systems: &[u64]) {
         let Some(highest) = self.highest else { return };
         if !systems.is_empty() && !systems.contains(&highest.system) {
-            tracing::warn!(%highest, "the database was replaced by another one: its system identifier has changed");
+            tracing::warn!(%highest, "system identifier changed: the database was replaced");
             self.highest = None;
         }
     }
@@ -87,7 +87,7 @@ impl Cluster {
                 tracing::warn!(
                     host = %current.address,
                     highest = primary.highest.map(|highest| highest.number),
-                    "a promotion has superseded the primary; it gets no more writes"
+                    "primary superseded by a promotion; no longer sending it writes"
                 );
                 self.clear_primary(primary);
             }

@@ -119,7 +119,7 @@ impl TimelineFile {
             Err(error) if !self.has_failed.swap(true, Ordering::Relaxed) => tracing::error!(
                 path = %self.path.display(),
                 %error,
-                "cannot write the timeline file: after a restart, a superseded primary may be used; check the disk"
+                "cannot write the timeline file: a superseded primary might be used after a restart; check the disk"
             ),
             Err(_) => {}
         }
