@@ -304,7 +304,7 @@ fn quota_of_two_registries(kind: StoreKind) {
     assert_eq!(names.unwrap().live, QUOTA);
 }
 
-/// Names that were written without the registry, such as by an import, count soon.
+/// Names written without the registry, such as by an import, are counted after the next check.
 fn corrected_quota(kind: StoreKind) {
     let fixture = FixtureSource::new(kind).fixture();
     set_quota(&fixture, 5);

@@ -1,4 +1,4 @@
-//! Makes the state durable that LMDB reads when a store is opened.
+//! Syncs LMDB's meta pages when a store is opened, so that the recovered state is durable.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -18,7 +18,7 @@ pub(super) fn sync_meta_pages(env: &Env) -> io::Result<()> {
     file.read_exact(&mut pages)?;
     file.rewind()?;
     match file.write_all(&pages) {
-        // Where a page that is written again takes new space: the store can be read while the disk is full.
+        // Copy-on-write file systems need free space to rewrite a page; the store stays readable when the disk is full.
         Err(error) if is_out_of_space(error.kind()) => {}
         written => written?,
     }

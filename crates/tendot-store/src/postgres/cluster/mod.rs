@@ -138,7 +138,7 @@ impl Cluster {
         if is_superseded { Err(DatabaseError::Superseded) } else { Ok(()) }
     }
 
-    /// Learns timelines before the first poll: from the tables of the hosts, and from the hosts themselves.
+    /// Loads known timelines before the first poll: from the tables of the hosts and from the hosts.
     pub(crate) fn learn_timelines(&self, systems: &[u64], timelines: impl IntoIterator<Item = Timeline>) {
         let mut primary = self.primary_state();
         primary.forget_other_systems(systems);

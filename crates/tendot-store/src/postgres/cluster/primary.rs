@@ -1,4 +1,4 @@
-//! Which host is the primary, if several accept writes: the one on the highest timeline that any server has seen.
+//! Selection of the primary: the host on the highest timeline that any server has seen.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -11,10 +11,10 @@ use super::timeline::{HostTimeline, SELECT_TIMELINE, Timeline, recorded_timeline
 use crate::postgres::PostgresOpenError;
 use crate::postgres::error::{DatabaseError, is_unsupported};
 
-/// Current primary, or since when there is none.
+/// Current primary, or the time since which there is none.
 ///
-/// A host stays primary while it says so, unless a promotion has superseded it. Of two primaries on the same timeline, the one
-/// that was seen first stays.
+/// A host remains primary while it accepts writes, unless a promotion has superseded it. Of two primaries on the same timeline,
+/// the one that was seen first is used.
 #[derive(Debug)]
 pub(super) struct PrimaryState {
     /// Index of the host.

@@ -1,4 +1,4 @@
-//! The server is stopped with SIGSTOP and continues later, when some clients have given up.
+//! The server is stopped with SIGSTOP and continued after some clients have timed out.
 
 use std::thread;
 use std::time::Duration;

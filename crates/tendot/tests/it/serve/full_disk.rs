@@ -150,7 +150,7 @@ fn check(disk: &MountedDisk) {
     server.check_names();
     assert_eq!(server.server.get("/10.70000/first").status, 302);
 
-    disk.remove_ballast();
+    disk.remove_filler();
     // XFS frees the space of a removed file later.
     let mut attempts = 0;
     wait_until("there is space again", || {
