@@ -475,7 +475,7 @@ fn audit_f7_batches_end_with_their_credentials(client: &ApiClient) {
     let started = Instant::now();
     let mut numbers = 1..;
     while send_line(numbers.next().unwrap()) {
-        assert!(started.elapsed() < WAIT_TIMEOUT, "the batch goes on");
+        assert!(started.elapsed() < WAIT_TIMEOUT, "the batch continues");
     }
     assert!(started.elapsed() < WAIT_TIMEOUT, "nothing was received, and the batch did not end");
 }

@@ -1,7 +1,7 @@
 //! Corrupt pages: a name that exists is never reported as missing, and the scrub finds the corruption.
 //!
-//! One page is corrupted at a time, by random bytes, zeros or the content of another page. Corruption of the same names in both databases
-//! is not detected by reads; a page with an older state of itself is a topic of `corruption`.
+//! One page is corrupted at a time, by random bytes, zeros or the content of another page. Corruption of the same names in both
+//! databases is not detected by reads; a page with an older state of itself is a topic of `corruption`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

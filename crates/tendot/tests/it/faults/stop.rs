@@ -24,7 +24,7 @@ fn acknowledged_changes_survive_stop() {
             for _ in first..stops.min(first + STOPS_PER_STORE) {
                 load.wait_for_progress(rng.in_range(1, 100) as u64);
                 load.service.signal(0, "STOP");
-                // Some clients give up meanwhile.
+                // Some clients time out meanwhile.
                 thread::sleep(Duration::from_millis(rng.in_range(50, 300) as u64));
                 load.service.signal(0, "CONT");
             }

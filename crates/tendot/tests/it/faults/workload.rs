@@ -136,7 +136,7 @@ impl<'w> Client<'w> {
     fn retire(&mut self, prefix: &str) {
         let mut name = self.name(prefix);
         if prefix == QUOTA_PREFIX {
-            // Older names, too: otherwise the quota would be used up for good.
+            // Older names, too: otherwise the quota would be used up permanently.
             let names = self.load.ledger.len() / OPERATIONS_PER_NAME + NAME_POOL_SIZE;
             name = format!("{prefix}/N{}", self.rng.below(names));
         }

@@ -1,5 +1,5 @@
 //! A standby is promoted while the old primary still accepts writes: no server writes to the old one once the promotion was seen,
-//! also after a restart, and `/readyz` and the metrics show it.
+//! even after a restart, and `/readyz` and the metrics show it.
 
 use tendot_testing::postgres::{PostgresCluster, PostgresServer};
 use tendot_testing::wait_until;

@@ -1,4 +1,4 @@
-//! A full disk: 507 for exactly the changes that did not fit, alone and in batches; writing goes on when there is space.
+//! A full disk: 507 for exactly the changes that did not fit, alone and in batches; writes succeed again when space is freed.
 
 use std::collections::BTreeSet;
 
