@@ -149,7 +149,7 @@ impl LockedCounters {
     }
 
     /// Fails if a promotion has superseded the host: by the timeline that a server has recorded in it, or that this one has seen.
-    /// `row` is that of [`SELECT_TIMELINE`].
+    /// `row`: result of [`SELECT_TIMELINE`].
     pub(crate) fn check_timeline(&self, row: &Row, cluster: &Cluster) -> Result<(), DatabaseError> {
         let host = HostTimeline::from_row(row)?.current;
         let is_superseded =
