@@ -3,7 +3,7 @@
 //! In reading order:
 //!
 //! - `character`: characters allowed in a DOI
-//! - `unicode_table`: generated table of Unicode's basic types
+//! - `unicode_table`: table generated from the Unicode Character Database
 
 pub(crate) mod character;
 mod unicode_table;

@@ -88,7 +88,7 @@ settings! {
     cache_size: MemorySize = "cache.size", "32MiB",
         "Memory for the upstream cache.";
     cache_max_ttl: Duration = "cache.max_ttl", "24h",
-        "Maximum time that an upstream response is cached, whatever its TTL.";
+        "Maximum time that an upstream response is cached, regardless of its TTL.";
     cache_negative_ttl: Duration = "cache.negative_ttl", "60s",
         "How long \"not found\" is cached.";
     cache_stale_if_error: Duration = "cache.stale_if_error", "24h",

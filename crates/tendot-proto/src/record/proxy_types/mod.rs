@@ -5,7 +5,7 @@
 //! - `hs_namespace`: `HS_NAMESPACE`, settings of a prefix
 //! - `loc`: `10320/loc`, locations and their selection
 //! - `links`, `headers`: `10320/links`, `10320/headers`
-//! - `xml`: bounded XML parser that the others use
+//! - `xml`: bounded parsing of untrusted XML
 
 mod headers;
 mod hs_namespace;

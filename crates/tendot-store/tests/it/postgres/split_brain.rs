@@ -40,7 +40,7 @@ fn with_file(path: &Path) -> PostgresSettings {
 /// Every write that begins after the promotion was seen is in the promoted host: even after a restart, in any order of hosts, and
 /// with only the old primary reachable.
 #[test]
-fn superseded_primary_gets_no_writes() {
+fn superseded_primary_receives_no_writes() {
     let cluster = PostgresCluster::start();
     let directory = tempfile::tempdir().unwrap();
     let timeline_file = directory.path().join("timeline");

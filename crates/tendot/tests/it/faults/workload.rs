@@ -92,7 +92,7 @@ impl<'w> Client<'w> {
     }
 
     pub(super) fn finish(&self, operation: usize, answer: &ClassifiedResponse) {
-        // A lost connection, other than a response that says so, means that the server was killed.
+        // A lost connection means that the server was killed; a response with an unknown outcome does not.
         let is_server_dead = answer.status == 0 && self.load.settings.lost_connection_means_kill;
         self.load.ledger.set_server(operation, answer.server);
         self.load.ledger.finish(operation, answer.outcome, is_server_dead);
