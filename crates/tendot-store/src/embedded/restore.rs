@@ -176,8 +176,8 @@ pub enum RestoreError {
     /// The content of the backup cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The backup is not of this store.
-    #[error("the backup was not made from this store")]
+    /// The backup is of another store, or newer than this one.
+    #[error("the backup was not made from this store, or is newer than the store")]
     OtherStore,
     /// Pages of the store are corrupt, so nothing can be written to it.
     #[error("cannot restore single names: the store has corrupt pages: {detail}")]
