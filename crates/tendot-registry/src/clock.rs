@@ -1,7 +1,7 @@
-//! The clock of the service: one for all times that are stored or compared with stored ones.
+//! Service clock: the time source for stored timestamps and comparisons with them.
 //!
-//! With a store that servers share, it is that of the database, so a server with a wrong clock changes nothing. Otherwise it is the
-//! system clock without jumps.
+//! With a store that servers share, it is the clock of the database, so a server with a wrong clock has no effect. Otherwise it is
+//! a monotonic wall clock.
 
 use tendot_store::{MAX_CLOCK_SKEW_MS, ServiceClock, Store};
 
@@ -21,13 +21,13 @@ impl Registry {
         if system < now { -skew } else { skew }
     }
 
-    /// Whether the system clock is wrong, or was set while the service ran.
+    /// Whether the system clock differs from the service clock by more than the tolerance.
     pub fn has_wrong_system_clock(&self) -> bool {
         self.clock_skew_ms().unsigned_abs() > MAX_CLOCK_SKEW_MS
     }
 
     /// Replaces the system clock.
-    // For tests only: public because they are in other crates.
+    // Public for the tests of other crates.
     #[doc(hidden)]
     #[must_use]
     pub fn with_system_clock(mut self, system: impl Fn() -> u64 + Send + Sync + 'static) -> Self {

@@ -13,8 +13,8 @@ use crate::{CallContext, Error, RegistryError, RegistrySettings, SitePeers};
 
 /// Authorization and registration rules over a store. Every read and write of every interface goes through it.
 ///
-/// Nothing that is read is cached, except what the histories of records with keys say about them. A change that another process
-/// commits to the store takes effect at once.
+/// Nothing that is read is cached, except scan positions in the histories of key records (`exposed_secrets`). A change that another
+/// process commits to the store takes effect at once.
 #[derive(Debug)]
 pub struct Registry {
     pub(crate) rules: Rules,

@@ -41,7 +41,7 @@ pub(crate) struct GcraTable {
     pub(crate) slots: Box<[AtomicU64]>,
     /// Slot of all keys of a table without slots.
     shared_slot: AtomicU64,
-    /// Cost of undecided requests by their slots; those without are removed. As many entries as requests in progress at most.
+    /// Pending cost by slots. Entries without cost are removed, so there are at most as many as in-flight requests.
     reserved: Mutex<HashMap<[usize; 2], u64>>,
     /// Randomly seeded, so that clients cannot choose which keys they share slots with.
     hash: RandomState,
@@ -49,7 +49,7 @@ pub(crate) struct GcraTable {
 
 /// Cost of a request that is not decided yet: charged when dropped, unless it is cancelled.
 ///
-/// It is not charged at once and refunded later: keys share slots, and a refund would pay the debt of another key.
+/// Not charged first and refunded later, because a refund would credit other keys that share the slots.
 #[derive(Debug)]
 pub(crate) struct GcraReservation<'t> {
     table: &'t GcraTable,
@@ -62,10 +62,11 @@ pub(crate) struct GcraReservation<'t> {
 impl GcraReservation<'_> {
     /// Releases the reservation without a charge.
     pub(crate) fn cancel(mut self) {
-        self.settle(0);
+        self.release(0);
     }
 
-    fn settle(&mut self, charged: u64) {
+    /// Removes the reservation and charges this much of it.
+    fn release(&mut self, charged: u64) {
         let cost = std::mem::take(&mut self.cost);
         if cost == 0 {
             return;
@@ -86,7 +87,7 @@ impl GcraReservation<'_> {
 
 impl Drop for GcraReservation<'_> {
     fn drop(&mut self) {
-        self.settle(self.cost);
+        self.release(self.cost);
     }
 }
 
@@ -159,7 +160,7 @@ mod tests {
 
     const COST: u64 = 1_000;
 
-    /// Keys that share a slot: a cancelled reservation of one pays no debt of the other, whatever their order.
+    /// Keys that share a slot: cancelling a reservation of one pays no debt of the other, in any order.
     #[test]
     fn audit_f3_cancelled_attempts_give_no_tokens_to_others() {
         let table = GcraTable::new(8, 20 * COST);

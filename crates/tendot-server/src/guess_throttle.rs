@@ -42,16 +42,16 @@ pub(crate) enum AttemptSource {
     Hidden,
 }
 
-/// Account that an attempt is made for.
+/// Account whose credentials an attempt presents.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Account<'a> {
-    /// API tokens: all of them together.
+pub(crate) enum ThrottledAccount<'a> {
+    /// All API tokens.
     Tokens,
     /// Identity of a handle, by any of its keys.
     Identity(&'a ValueReference<'a>),
 }
 
-impl Account<'_> {
+impl ThrottledAccount<'_> {
     /// Name in the log: the identity as it was claimed.
     fn to_log_name(self) -> Box<str> {
         match self {
@@ -88,7 +88,7 @@ struct ClientTables {
     networks: GcraTable,
 }
 
-/// One attempt, charged and recorded as failed unless `mark_succeeded` is called, also if it is cancelled.
+/// One attempt, charged and recorded as failed unless `mark_succeeded` is called, even if it is cancelled.
 pub(crate) struct AuthAttempt<'a> {
     reservations: Vec<GcraReservation<'a>>,
     /// Failure to record.
@@ -150,7 +150,7 @@ impl GuessThrottle {
     pub(crate) fn start_attempt(
         &self,
         source: AttemptSource,
-        account: Account<'_>,
+        account: ThrottledAccount<'_>,
     ) -> Result<AuthAttempt<'_>, Duration> {
         self.start_attempt_at(source, account, Instant::now()).inspect_err(|_| {
             self.failures.record(AttemptFailure::Throttled, &account.to_log_name(), source.address());
@@ -160,7 +160,7 @@ impl GuessThrottle {
     fn start_attempt_at(
         &self,
         source: AttemptSource,
-        account: Account<'_>,
+        account: ThrottledAccount<'_>,
         now: Instant,
     ) -> Result<AuthAttempt<'_>, Duration> {
         let now = u64::try_from(now.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX);
@@ -241,7 +241,7 @@ mod tests {
             account: &str,
             now: Instant,
         ) -> Result<AuthAttempt<'_>, Duration> {
-            self.start_attempt_at(source, Account::Identity(&ValueReference::parse(account)), now)
+            self.start_attempt_at(source, ThrottledAccount::Identity(&ValueReference::parse(account)), now)
         }
     }
 
@@ -371,7 +371,7 @@ mod tests {
         }
         let guess_throttle = GuessThrottle::new();
         let now = guess_throttle.start;
-        while guess_throttle.start_attempt_at(AttemptSource::Hidden, Account::Tokens, now).is_ok() {}
+        while guess_throttle.start_attempt_at(AttemptSource::Hidden, ThrottledAccount::Tokens, now).is_ok() {}
         assert!(guess_throttle.try_at(AttemptSource::Hidden, "operator", now).is_ok());
     }
 }

@@ -52,7 +52,7 @@ pub struct Maintenance {
     pub signature_expiry: Arc<SignatureExpiry>,
 }
 
-/// Earliest expiry of the signatures of records, as the last complete renewal found it.
+/// Earliest expiry of all record signatures, as of the last complete renewal.
 #[derive(Debug, Default)]
 pub struct SignatureExpiry(AtomicU64);
 
@@ -180,11 +180,11 @@ async fn watch_clock(registry: &Registry) {
         if is_wrong && !was_wrong {
             tracing::warn!(
                 skew_seconds = registry.clock_skew_ms() / 1_000,
-                "the system clock differs from that of the database, or was set, and is not used; correct it, or restart the \
-                 service if it is right"
+                "system clock is out of sync; using the service clock instead: check time synchronization (NTP); if the system \
+                 clock is right, restart the service"
             );
         } else if was_wrong && !is_wrong {
-            tracing::info!("the system clock is right again");
+            tracing::info!("system clock is in sync again");
         }
         sleep(CLOCK_CHECK_INTERVAL).await;
     }
@@ -196,7 +196,7 @@ async fn renewal_loop(registry: &Registry, expiry: &SignatureExpiry) {
         let delay = match renew_signatures(registry, expiry).await {
             Ok(()) => RENEWAL_INTERVAL,
             Err(error) => {
-                log_error(&error, "renewing signatures failed");
+                log_error(&error, "cannot renew signatures; retrying");
                 RENEWAL_RETRY_DELAY
             }
         };
@@ -223,7 +223,7 @@ async fn renew_signatures(registry: &Registry, expiry: &SignatureExpiry) -> Resu
     if unusable > 0 {
         tracing::error!(
             unusable,
-            "signatures expire soon and do not match key and values; sign the records again"
+            "signatures cannot be renewed: signed by another key, or values changed since; sign the records with `tendot handle sign`"
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! System clock without jumps, for services whose store has no clock of its own.
+//! Monotonic wall clock: follows the system clock but not its jumps, for stores without a clock of their own.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -106,7 +106,7 @@ mod tests {
         check(&[
             (1_000, HOUR_MS + 1_000, HOUR_MS + 1_000),
             (2_000, HOUR_MS + 2_300, HOUR_MS + 2_300),
-            // Never back.
+            // Time never decreases.
             (2_100, HOUR_MS + 1_900, HOUR_MS + 2_300),
             (3_000, HOUR_MS + 2_900, HOUR_MS + 2_900),
         ]);

@@ -83,7 +83,7 @@ impl VerifyReport {
     }
 }
 
-/// Counts the changes in histories, also creations, which often have no entry of their own.
+/// Counts changes in histories, including creations without a history entry.
 ///
 /// A record counts as one change when it is read; the entries of its name then correct that.
 #[derive(Debug, Default)]

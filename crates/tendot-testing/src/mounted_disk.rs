@@ -5,8 +5,8 @@ use tempfile::{NamedTempFile, TempDir};
 
 use crate::{ram_dir, run_checked};
 
-/// Name of the file that takes the space of a full disk.
-const BALLAST: &str = "ballast";
+/// Name of the filler file.
+const FILLER: &str = "filler";
 
 /// A small file system, unmounted on drop. Needs root.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl MountedDisk {
         Self::in_image(bytes, Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0"]))
     }
 
-    /// An ext4 file system without a journal, in an image on another disk that may become full before it does: syncs fail then.
+    /// An ext4 file system without a journal, thin-provisioned: its image is on a disk that may become full first; syncs fail then.
     pub fn ext4_on(backing: &Self, bytes: u64) -> Self {
         let mut make = Command::new("mkfs.ext4");
         make.args(["-q", "-F", "-m", "0", "-O", "^has_journal"]);
@@ -67,18 +67,18 @@ impl MountedDisk {
         run_checked(Command::new("mount").args(["-o", &options]).arg(self.path()));
     }
 
-    /// Takes space until this much is free.
+    /// Fills the disk until this many bytes are free.
     pub fn fill_to(&self, free_bytes: u64) {
         let output = Command::new("df").args(["-B1", "--output=avail"]).arg(self.path()).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let available: u64 = text.lines().last().unwrap().trim().parse().unwrap();
         let length = available.checked_sub(free_bytes).unwrap().to_string();
-        run_checked(Command::new("fallocate").args(["-l", &length]).arg(self.path().join(BALLAST)));
+        run_checked(Command::new("fallocate").args(["-l", &length]).arg(self.path().join(FILLER)));
     }
 
     /// Frees what [`fill_to`](Self::fill_to) has taken.
-    pub fn remove_ballast(&self) {
-        std::fs::remove_file(self.path().join(BALLAST)).unwrap();
+    pub fn remove_filler(&self) {
+        std::fs::remove_file(self.path().join(FILLER)).unwrap();
     }
 }
 

@@ -58,7 +58,7 @@ pub fn python_environment(target: &Path, packages: &[&str]) -> PathBuf {
 
 /// Directory of a package of the npm registry, in `target`. Only its own files are installed, no dependencies.
 ///
-/// Downloaded once; concurrent test programs wait for each other. `sha512` is that of the archive, in hexadecimal.
+/// Downloaded once; concurrent test programs wait for each other. `sha512`: hash of the archive, in hexadecimal.
 pub fn npm_package(target: &Path, name: &str, version: &str, sha512: &str) -> PathBuf {
     fs::create_dir_all(target).unwrap();
     let package = target.join(format!("{name}-{version}"));

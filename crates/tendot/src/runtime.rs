@@ -40,7 +40,7 @@ fn build(builder: &mut Builder, threads: usize) -> Result<Runtime, CliError> {
 /// Error of starting a thread.
 pub(crate) fn thread_error(message: &str, error: &io::Error) -> CliError {
     CliError::io(message, error).with_hint(
-        "raise the limit of threads: `TasksMax=` in the systemd unit, `--pids-limit` of the container, or `ulimit -u`",
+        "raise the thread limit: `TasksMax=` in the systemd unit, `--pids-limit` of the container, or `ulimit -u`",
     )
 }
 
@@ -57,7 +57,7 @@ fn check_threads(count: usize) -> io::Result<()> {
         drop(closed);
         started.map(drop)
     });
-    // They count until the system has removed them, shortly after they were joined.
+    // The kernel counts a thread until shortly after it was joined.
     let deadline = Instant::now() + THREAD_EXIT_TIMEOUT;
     while thread_count() > before && Instant::now() < deadline {
         thread::yield_now();

@@ -1,4 +1,4 @@
-//! DOI types: borrowed, owned, shortDOI.
+//! DOI types: `borrowed`, `owned`, and the shortDOI (`short`).
 //!
 //! A value of these types is always valid; comparisons ignore ASCII case.
 

@@ -4,7 +4,7 @@
 //! back for a label, URL, bracket or quote (`preceding_char` decodes what is before it). `candidate` scans to the end of the
 //! candidate: `escaped_char` and `html_entity` decode escapes, `line_join` continues on the next line, `unescaped` holds the decoded text and maps its offsets back.
 //! `name_extent` then decides which part is the DOI: `trim` removes punctuation, `publisher_tail` tails and annotations,
-//! `field_tail` a year or `#` after the DOI if the input is a single field.
+//! `field_tail` a year or `#` after the DOI if the input is a single field. `extracted_doi` is the result.
 //! Each byte is scanned once, and every look back or ahead is bounded, so the work is linear for any input.
 
 mod incremental;

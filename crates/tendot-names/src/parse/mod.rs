@@ -3,6 +3,15 @@
 //! `parser` tries the fast path first. Other input is stripped of its wrappers (labels, schemes, proxy URLs),
 //! percent-decoded once, and validated. Strict parsing accepts the forms defined by the standards; lenient parsing also
 //! accepts common variations and reports each as an [`Adjustment`].
+//!
+//! In reading order:
+//!
+//! - `parser`: strict and lenient parser
+//! - `fast_path`: plain ASCII input
+//! - `strip`: labels, schemes and proxy URLs before a DOI, queries and fragments after it
+//! - `urn`: syntax checks of URNs (RFC 8141)
+//! - `parsed`: result, with its `input_form` and each `adjustment`
+//! - `handle`: handles of any prefix in a written form
 
 mod parser;
 

@@ -1,4 +1,9 @@
 //! Syntax rules: three rule sets, and the check of a text against one of them.
+//!
+//! In reading order:
+//!
+//! - `character`: characters allowed in a DOI
+//! - `unicode_table`: table generated from the Unicode Character Database
 
 pub(crate) mod character;
 mod unicode_table;

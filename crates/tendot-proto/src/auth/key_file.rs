@@ -71,8 +71,8 @@ pub enum KeyFileError {
     /// The file is encrypted and no passphrase was given.
     #[error("passphrase required")]
     PassphraseRequired,
-    /// Wrong passphrase or damaged file.
-    #[error("wrong passphrase or damaged key file")]
+    /// Wrong passphrase or corrupt file.
+    #[error("wrong passphrase or corrupt key file")]
     WrongPassphrase,
     /// Unsupported encryption parameter.
     #[error("unsupported PBKDF2 {field}: {found}")]
@@ -351,7 +351,7 @@ mod tests {
         let check = |file: &[u8], passphrase: Option<&[u8]>, expected: &str| {
             assert_eq!(read(file, passphrase).unwrap_err().to_string(), expected);
         };
-        check(&file, Some(b"cafe"), "wrong passphrase or damaged key file");
+        check(&file, Some(b"cafe"), "wrong passphrase or corrupt key file");
         check(&file, None, "passphrase required");
         let mut hostile = file.clone();
         hostile[24] = 0x7f;

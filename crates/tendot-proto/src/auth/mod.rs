@@ -8,7 +8,7 @@
 //! peer may use; a [`Budget`](crate::Budget) limits the work. [`AuthContext`] holds the three.
 //!
 //! Reading order: `policy`, `context`, `cost`, `signature`, `credential`, `computed_digest`, `challenge`, `session`; then
-//! `key_file`, `key_encodings`, `der` and `pbkdf2`.
+//! `key_file`, `key_encodings`, `der` and `pbkdf2`; `error`.
 
 mod challenge;
 mod computed_digest;

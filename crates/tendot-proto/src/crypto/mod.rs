@@ -1,6 +1,11 @@
 //! Cryptography provider trait and the default aws-lc-rs provider.
 //!
 //! A trait, so that the crate also builds for targets without aws-lc-rs.
+//!
+//! In reading order:
+//!
+//! - `hash`: hash algorithms and outputs
+//! - `aws_lc`: the default provider
 
 #[cfg(feature = "crypto")]
 mod aws_lc;

@@ -1,9 +1,9 @@
 //! Client side of the protocol: resolution state machine (RFC 3652, 3.1, with Handle.Net's deviations).
 //!
-//! [`Lookup`] is one lookup in progress, [`LookupRequest`] its request, [`LookupConfig`] the settings shared by all
-//! lookups. In reading order: `locate.rs` finds the sites of a prefix, `public_address.rs` protects from SSRF,
-//! `query.rs`, `server_target.rs` and `attempt.rs` send requests, `validate.rs` validates responses, `referral.rs`
-//! handles responses and follows referrals, `event.rs` has the output.
+//! [`Lookup`] is one lookup in progress, [`LookupRequest`] (`request.rs`) its request, [`LookupConfig`] (`config.rs`) the settings
+//! shared by all lookups. In reading order: `locate.rs` finds the sites of a prefix, `public_address.rs` protects from SSRF,
+//! `query.rs`, `server_target.rs` and `attempt.rs` send requests, `validate.rs` validates responses, `referral.rs` handles responses
+//! and follows referrals, `event.rs` has the output, `error.rs` the errors.
 
 mod attempt;
 mod config;

@@ -1,8 +1,8 @@
 //! Messages: envelope, header, body by opcode, credential (RFC 3652, 2.2, with Handle.Net's deviations).
 //!
-//! Reading order: `envelope`, `header` with `opcode` and `response_code`, `version`, `received` and `parts` (split,
-//! undecoded), `request`, `response`, `expected_response`, `credential`, `request_digest`. `code_points` is a macro for
-//! open sets of codes.
+//! Reading order: `envelope`, `header` with `opcode` and `response_code`, `version`, `received` and `parts` (split, undecoded),
+//! `request`, `response`, `expected_response`, `credential`, `request_digest`, `hash_partition`. `code_points` is a macro for open
+//! sets of codes.
 
 mod code_points;
 mod credential;

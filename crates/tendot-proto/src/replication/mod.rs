@@ -8,6 +8,9 @@
 //!   files;
 //! - [`needs_redump`], [`is_for_receiver`], [`VersionStamp`]: decisions of sender and receiver.
 //!
+//! Files in reading order: `reader`, `writer` and `layout` (bytes); `transaction` and `dump` (records); `states`, `queue_name` and
+//! `stream_table` (progress); `redump` and `version_stamp` (decisions); `error`.
+//!
 //! A sender of transactions and a receiver inside TLS:
 //!
 //! ```

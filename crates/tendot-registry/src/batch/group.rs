@@ -99,8 +99,10 @@ impl Registry {
         journal: Option<LineJournal<'_>>,
     ) -> Result<Vec<BatchLineOutcome>, RegistryError> {
         if group.journal.is_some_and(|entry| entry.journal.has_blocked_lines(group.lines)) {
-            let earlier =
-                RegistryError::new(codes::DISK_FULL, "the disk was full at an earlier line of this name");
+            let earlier = RegistryError::new(
+                codes::DISK_FULL,
+                "skipped: an earlier line for this name failed because the disk was full",
+            );
             return Ok(group.reject_all(&earlier));
         }
         let mut commit = GroupCommit::new(group, journal, MAX_COMMIT_ATTEMPTS);

@@ -22,7 +22,7 @@ use crate::{IdempotencyKey, KeyLock, Registry, RegistryError};
 /// Maximum number of bytes of lines that were in flight when a batch was interrupted, while later ones were committed.
 const MAX_GAP_BYTES: usize = 2 * MAX_IN_FLIGHT * MAX_GROUP_BYTES;
 
-/// Maximum number of bytes of resent lines that are tried again, and are not in the journal since they have secrets.
+/// Maximum total size of retried lines whose text is not journaled because it contains secrets.
 const MAX_RESENT_BYTES: usize = 16 << 20;
 
 /// Author of the journal header.

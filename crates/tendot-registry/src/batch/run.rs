@@ -31,8 +31,8 @@ static EXECUTED_KIB: Semaphore = Semaphore::const_new(MAX_EXECUTED_KIB);
 /// Share of a group in [`MAX_EXECUTED_KIB`]; released when the group is committed.
 type MemoryPermit = Option<SemaphorePermit<'static>>;
 
-/// Waits until a group may be parsed. A batch gets its permits in the order of its groups, and a commit needs no other, so none waits for
-/// another one forever.
+/// Waits until a group may be parsed. A batch gets its permits in the order of its groups, and a commit needs no further one, so
+/// there is no deadlock.
 async fn reserve_memory(lines: &[RawLine]) -> MemoryPermit {
     let bytes: usize = lines.iter().map(|line| line.byte_len() + LINE_OVERHEAD_BYTES).sum();
     let kib = bytes.div_ceil(1 << 10).min(MAX_EXECUTED_KIB);

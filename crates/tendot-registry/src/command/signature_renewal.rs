@@ -36,7 +36,7 @@ pub struct RenewalPage {
     pub next: Option<RenewalCursor>,
     /// Number of renewed signatures.
     pub renewed: u64,
-    /// Signatures that must be renewed and cannot be: another key made them, or values were changed since.
+    /// Signatures that are due but cannot be renewed: made by another key, or values changed since.
     pub unusable: u64,
     /// Earliest expiry of the signatures after the renewal (Unix time in seconds).
     pub earliest_expiry: Option<u64>,
@@ -136,7 +136,7 @@ enum Renewal {
     Renewed(u64),
     /// The record was changed meanwhile.
     Changed,
-    /// The present signature is not that of the key, or not that of the values.
+    /// The signature was made by another key, or the values changed since.
     Unusable,
 }
 

@@ -252,8 +252,8 @@ error_codes! {
         "retry";
 
     CORRUPT = "corrupt", Internal,
-        "stored data is damaged, so the name may exist or not",
-        "inform the operator: `tendot verify` lists the damage";
+        "stored data is corrupt; whether the name exists is unknown",
+        "tell the operator; `tendot verify` lists the corruption";
     STORE_FAILED = "store-failed", Internal,
         "internal error of the store",
         "retry later; the log of the server has the reason";

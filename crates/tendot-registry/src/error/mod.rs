@@ -1,4 +1,10 @@
 //! Errors of Handle operations and of registry commands.
+//!
+//! In reading order:
+//!
+//! - `codes`: table of all error codes
+//! - `registry_error`: error of a command or query, with the fields of a problem document
+//! - `response_code`: response code of the Handle protocol for each error
 
 pub mod codes;
 mod registry_error;

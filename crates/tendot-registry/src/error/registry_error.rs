@@ -197,7 +197,7 @@ pub const fn describe_store_error(error: &StoreError) -> (&'static ErrorCodeSpec
         StoreError::ReadOnly { .. } => (codes::STORE_READ_ONLY, "the store is read-only"),
         StoreError::Unavailable { .. } => (codes::STORE_UNAVAILABLE, "the database is unreachable"),
         StoreError::InDoubt { .. } => (codes::OUTCOME_UNKNOWN, OUTCOME_UNKNOWN),
-        StoreError::Corrupt { .. } => (codes::CORRUPT, "stored data is damaged"),
+        StoreError::Corrupt { .. } => (codes::CORRUPT, "stored data is corrupt"),
         _ => (codes::STORE_FAILED, "the store failed"),
     }
 }

@@ -1,7 +1,7 @@
 //! Secrets that were publicly readable in an earlier state of their record: they cannot authenticate.
 //!
-//! The history of a record says so. Each of its entries is read once: how far it was read is cached, so that the cost of a login
-//! does not grow with the history, and a long history never makes a key unusable.
+//! Exposure is derived from the history of the record. Each entry is read once: the scan position is cached, so that the cost of a
+//! login does not grow with the history, and a long history never makes a key unusable.
 
 use std::collections::HashMap;
 use std::mem;
@@ -92,7 +92,7 @@ impl HistoryScan {
 impl ExposedSecrets {
     /// Removes the secrets from `keys` that were publicly readable in an earlier state of the record, at any index.
     ///
-    /// The first page is charged to the budget. The rest is read only once: each of its entries has cost its writer more.
+    /// The first page is charged to the budget. The rest is read only once; writing each entry cost more than reading it.
     pub(crate) async fn remove_exposed(
         &self,
         store: &TrackedStore,

@@ -189,7 +189,7 @@ impl Rules {
                 (None, None) => self.quotas.wait_counted(prefix).await,
             }
         }
-        let detail = "write conflict: the counter of the quota changed during every count; retry";
+        let detail = "write conflict: the quota counter changed during every attempt; retry";
         Err(RegistryError::new(codes::WRITE_CONFLICT, detail))
     }
 

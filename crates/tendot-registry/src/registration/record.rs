@@ -225,8 +225,8 @@ impl Registration {
         })
     }
 
-    /// Time of the last update as far as the record tells: an import changes the values, but not the registration. The change
-    /// log also knows imports without timestamps; a list cannot read it for each name.
+    /// Time of the last update, derived from registration and values: an import changes the values, but not the registration.
+    /// Imports without timestamps are only in the change log, which a list cannot read for each name.
     pub(crate) fn last_update_ms(&self, values: &[HandleValue<'_>]) -> u64 {
         self.updated_ms.max(value_times_ms(values).max().unwrap_or_default())
     }

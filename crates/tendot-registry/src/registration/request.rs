@@ -162,7 +162,7 @@ fn malformed_at(json: &[u8], error: &serde_json::Error) -> RegistryError {
     }
 }
 
-/// Message of a JSON error without what it quotes of the input: that may be a secret, and a batch journals its messages.
+/// JSON error message without quoted input, which may be secret and would be stored in the batch journal.
 fn without_input(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let message = match message.split_once(", found ") {

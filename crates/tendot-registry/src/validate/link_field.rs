@@ -1,6 +1,6 @@
 //! Targets of a `Link` header field (RFC 8288).
 
-/// Targets of the links in the value of a `Link` field; `None` if it is malformed, so that clients may read other ones.
+/// Targets of the links in the value of a `Link` field; `None` if it is malformed, because clients may parse it differently.
 ///
 /// ```
 /// use tendot_registry::link_targets;

@@ -65,7 +65,7 @@ fn lookalikes(character: char) -> Vec<char> {
     alike
 }
 
-/// Names that look like a given one, character by character.
+/// Pattern of the names that look like a given one.
 pub(crate) struct LookalikePattern {
     /// Prefix and slash, in upper case.
     prefix: String,

@@ -187,17 +187,17 @@ pub(crate) fn check_url_value(value: &HandleValue<'_>, limits: &RecordLimits) ->
     if value.has_type("URL") { url::check_url(&value.data, limits.max_url_bytes) } else { Ok(()) }
 }
 
-/// Checks all addresses that a value of a registered name leads clients to: redirects (`URL`, `10320/loc`) and links.
+/// Checks all URLs that clients may be sent to by a value of a registered name: redirects (`URL`, `10320/loc`) and links.
 pub(crate) fn check_targets(value: &HandleValue<'_>) -> Result<(), InvalidValue> {
     check_target_urls(value).map_err(|fault| InvalidValue::at(value, ValueFault::Url(fault)))
 }
 
-/// Checks all addresses that a value leads clients to. A value that cannot be decoded leads nowhere.
+/// Checks all URLs that clients may be sent to by a value. A malformed value has none.
 pub(crate) fn check_target_urls(value: &HandleValue<'_>) -> Result<(), UrlFault> {
     target_addresses(value).unwrap_or_default().iter().try_for_each(|address| url::check_target(address))
 }
 
-/// Reason why it cannot be told where a value leads.
+/// Error: the targets of a value cannot be determined.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnreadableTargets {
     #[error(transparent)]
@@ -206,7 +206,7 @@ pub(crate) enum UnreadableTargets {
     LinkField,
 }
 
-/// Addresses that a value leads clients to: redirects (`URL`, `10320/loc`) and links (`10320/links`, `Link` in `10320/headers`).
+/// URLs that clients may be sent to by a value: redirects (`URL`, `10320/loc`) and links (`10320/links`, `Link` in `10320/headers`).
 pub(crate) fn target_addresses(value: &HandleValue<'_>) -> Result<Vec<String>, UnreadableTargets> {
     let owned = |address: &str| address.to_owned();
     if value.has_type("URL") {

@@ -344,7 +344,7 @@ fn dry_runs_commit_nothing(kind: StoreKind) {
     assert_eq!(dry_runs(NOW + 3_600_000).1, 2, "with a counter that was not compared for an hour");
 }
 
-/// Names that were written without the registry, such as by an import, count soon.
+/// Names written without the registry, such as by an import, are counted after the next check.
 fn corrected_quota(kind: StoreKind) {
     let fixture = FixtureSource::new(kind).fixture();
     set_quota(&fixture, 5);

@@ -54,17 +54,17 @@ const fn operations(handler: Handler) -> Operation {
 /// Timeout for the metric that is read from the store; after it, the previous value is reported.
 const STORE_METRIC_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Readiness of the store: ready, damaged, read-only or unreachable.
+/// Readiness of the store: ready, corrupt, read-only or unreachable.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Readiness {
     /// Reads and writes work.
     Ready,
-    /// Reads and writes work, but something needs attention, which may be public.
+    /// Reads and writes work, with a warning. The reason is public.
     Warning(&'static str),
-    /// Only reads work, for a reason that may be public.
+    /// Only reads work. The reason is public.
     ReadOnly(&'static str),
-    /// Reads and writes work, except of damaged data, for a reason that may be public.
-    Damaged(&'static str),
+    /// Reads and writes work except for corrupt data. The reason is public.
+    Corrupt(&'static str),
     /// The store cannot be reached.
     Unreachable,
 }
@@ -98,7 +98,7 @@ impl HttpServer {
             Readiness::ReadOnly(reason) if requires_writes => {
                 (StatusCode::SERVICE_UNAVAILABLE, format!("read-only: {reason}\n"))
             }
-            Readiness::Damaged(reason) => (StatusCode::OK, format!("ready, damaged: {reason}\n")),
+            Readiness::Corrupt(reason) => (StatusCode::OK, format!("ready, corrupt: {reason}\n")),
             Readiness::ReadOnly(reason) => (StatusCode::OK, format!("ready, read-only: {reason}\n")),
             Readiness::Unreachable => {
                 (StatusCode::SERVICE_UNAVAILABLE, "not ready: the database is unreachable\n".to_owned())

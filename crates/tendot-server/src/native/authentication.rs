@@ -10,7 +10,7 @@ use tendot_proto::{Message, Now, ResponseCode, ValueReference};
 use tendot_registry::{Caller, Error, HandleIdentity};
 
 use crate::authenticated_key::{AuthenticatedKey, fingerprint};
-use crate::guess_throttle::{Account, AttemptSource, AuthAttempt};
+use crate::guess_throttle::{AttemptSource, AuthAttempt, ThrottledAccount};
 use crate::native::dispatch::{CpuPermit, release_while_pending};
 use crate::native::middleware::metrics::DropReason;
 use crate::native::operation::NativeOperation;
@@ -109,7 +109,7 @@ impl NativeServer {
             (Transport::Udp, Some(address)) => AttemptSource::Datagram(address),
             (Transport::Tcp | Transport::Http, Some(address)) => AttemptSource::Connection(address),
         };
-        self.guess_throttle.start_attempt(source, Account::Identity(claim)).ok()
+        self.guess_throttle.start_attempt(source, ThrottledAccount::Identity(claim)).ok()
     }
 
     /// Reply to a client with too many failed attempts. Over UDP there is none, so that the client tries a connection: others

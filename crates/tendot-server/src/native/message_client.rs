@@ -1,4 +1,4 @@
-//! Client of a message: whose limits apply to it.
+//! Client of a native message, for rate and resource limits.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ impl MessageClient {
         Self { address: Some(address), is_loopback: address.to_canonical().is_loopback() }
     }
 
-    /// Client of a message inside HTTP: by the rules for all HTTP requests.
+    /// Client of a message tunneled over HTTP, determined as for other HTTP requests.
     pub(crate) fn tunnelled(client: &RemoteClient, is_hidden: bool) -> Self {
         Self { address: Some(client.address).filter(|_| !is_hidden), is_loopback: client.is_loopback }
     }

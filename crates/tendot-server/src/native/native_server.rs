@@ -90,7 +90,7 @@ impl NativeServer {
         self
     }
 
-    /// Sets the limits on UDP responses to unverified addresses, which are always in force. Default: 16,000 bytes.
+    /// Sets the limits on UDP responses to unverified addresses, which always apply. Default: 16,000 bytes.
     #[must_use]
     pub fn amplification_limits(mut self, limits: AmplificationLimits) -> Self {
         self.amplification = AmplificationLimiter::new(limits);

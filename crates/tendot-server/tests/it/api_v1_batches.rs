@@ -447,7 +447,7 @@ fn token_revoked_during_a_batch(client: &ApiClient) {
     assert_eq!(client.redirect_of("10.70000/b").0, 404);
 }
 
-/// A batch of the operator does not go on after the token was replaced.
+/// A batch stops when the operator token is replaced.
 fn audit_f7_batches_end_with_their_credentials(client: &ApiClient) {
     client.create_fixtures();
     let mut stream = client.server.connect();
@@ -475,7 +475,7 @@ fn audit_f7_batches_end_with_their_credentials(client: &ApiClient) {
     let started = Instant::now();
     let mut numbers = 1..;
     while send_line(numbers.next().unwrap()) {
-        assert!(started.elapsed() < WAIT_TIMEOUT, "the batch goes on");
+        assert!(started.elapsed() < WAIT_TIMEOUT, "the batch continues");
     }
     assert!(started.elapsed() < WAIT_TIMEOUT, "nothing was received, and the batch did not end");
 }

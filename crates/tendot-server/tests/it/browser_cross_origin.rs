@@ -13,8 +13,8 @@ use crate::support::web_driver::{Browser, WebDriver};
 
 const SECRET: &str = "open-sesame";
 
-/// Chromium has stored the password of a registrant; a page from another port of the same host tries everything that a page can
-/// do to register a name with it.
+/// Chromium has stored the password of a registrant. A page on another port tries every request a page can make to register a name
+/// with it.
 #[test]
 fn audit_f9_cross_origin_changes_in_chromium() {
     let client = ApiClient::start(MemoryStore::new());
@@ -59,7 +59,7 @@ fn create_key(client: &ApiClient, registrant: &str, token: &str) {
     client.check("POST", "/dois", token, &name, (201, ""));
 }
 
-/// Requests of scripts; the results tell nothing, since the page may not read them.
+/// Requests from scripts; their responses are opaque to the page.
 const ATTACKS: &str = r#"
 const [server, done] = arguments;
 const dois = server + '/api/v1/dois';

@@ -384,7 +384,7 @@ fn wait_end(mut subscriber: Subscriber) {
     let started = Instant::now();
     // A heartbeat is an event, too.
     while subscriber.event().is_some() {
-        assert!(started.elapsed() < WAIT_TIMEOUT, "the stream goes on");
+        assert!(started.elapsed() < WAIT_TIMEOUT, "the stream continues");
     }
     assert!(started.elapsed() < WAIT_TIMEOUT, "nothing was received, and the stream did not end");
 }

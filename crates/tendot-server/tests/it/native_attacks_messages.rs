@@ -54,7 +54,7 @@ fn attack_n1_announced_lengths() {
 #[test]
 fn attack_n2_stalled_messages() {
     let message_timeout = Duration::from_millis(300);
-    // Only this time-out can close the connections while the test waits.
+    // Only this timeout can close the connections while the test waits.
     let limits =
         NativeLimits { message_timeout, idle_timeout: HOUR, write_timeout: HOUR, ..NativeLimits::default() };
     let server = NativeTestServer::start(NativeServerOptions { limits, ..NativeServerOptions::default() });
@@ -66,7 +66,7 @@ fn attack_n2_stalled_messages() {
     });
     for (length, mut stream, started) in stalled {
         assert!(read_until_closed(&mut stream).is_empty(), "{length}");
-        // Ten seconds is the default: the configured time-out is in effect.
+        // Ten seconds is the default: the configured timeout is in effect.
         let elapsed = started.elapsed();
         assert!(
             elapsed >= message_timeout && elapsed < NativeLimits::default().message_timeout,
@@ -275,7 +275,7 @@ fn attack_n12_n13_dates_and_recursion() {
 
 #[test]
 fn attack_n14_unread_responses() {
-    // Only the write time-out can close the connection while the test waits.
+    // Only the write timeout can close the connection while the test waits.
     let limits = NativeLimits {
         message_timeout: HOUR,
         idle_timeout: HOUR,
@@ -321,7 +321,7 @@ fn pipelined_requests() {
 
 #[test]
 fn attack_n15_idle_connections() {
-    // No time-out closes the idle connections while the test waits: they are closed when new connections exceed the limit.
+    // No timeout closes the idle connections while the test waits: they are closed when new connections exceed the limit.
     let limits = NativeLimits {
         max_connections: 20,
         message_timeout: HOUR,

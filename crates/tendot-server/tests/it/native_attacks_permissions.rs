@@ -242,7 +242,7 @@ fn attack_a4_a5_a6_a9_a10_proofs(store: StoreKind) {
     check("HS_PUBKEY", 300, &signature_proof("MD5", &[0; 256]), 404);
     check("HS_PUBKEY", 300, &signature_proof("SHA1", &[0; 256]), 404);
     check("HS_SECKEY", 301, &[&[0x13][..], &[0; 32]].concat(), 403);
-    // A6: the cost of PBKDF2 is limited; without a limit, these would run into the time-out of the connection.
+    // A6: the cost of PBKDF2 is limited; without a limit, these would run into the timeout of the connection.
     check("HS_SECKEY", 301, &pbkdf2_proof(16, 0x7fff_ffff, 160), 404);
     check("HS_SECKEY", 301, &pbkdf2_proof(16, u32::MAX, 160), 404);
     check("HS_SECKEY", 301, &pbkdf2_proof(16, 0, 160), 404);
@@ -555,7 +555,7 @@ fn attack_p4_p5_groups(store: StoreKind) {
     check(&server, KEY_1, &delete_request("10.5555/P4"), 1);
     record("200:10.5555/G0");
     check(&server, KEY_1, &delete_request("10.5555/P4"), 400);
-    // Groups in a cycle, and a group that is too large: a search without a limit would run into the time-out of the connection.
+    // Groups in a cycle, and a group that is too large: a search without a limit would run into the timeout of the connection.
     server.put("10.5555/A", vec![group(&["200:10.5555/B".into()])]);
     server.put("10.5555/B", vec![group(&["200:10.5555/A".into(), "200:99.9/FOREIGN".into()])]);
     record("200:10.5555/A");

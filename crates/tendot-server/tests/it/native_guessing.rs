@@ -39,7 +39,7 @@ fn start(store: StoreKind, options: NativeServerOptions) -> NativeTestServer {
     server
 }
 
-/// Request to verify a proof with a secret, for a challenge that the client has made up.
+/// Request to verify a proof with a secret, for a challenge chosen by the client.
 fn verification(mac: SecretKeyMac, secret: &str) -> Vec<u8> {
     let challenge = Challenge { nonce: &[7; 16], digest: &[9; 32] };
     let proof =

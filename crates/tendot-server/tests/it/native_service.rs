@@ -40,7 +40,7 @@ over_stores!(
     site_over_http,
 );
 
-/// A time-out that never expires during a test.
+/// A timeout that never expires during a test.
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// The names in each message of a list, requested by the server administrator.
@@ -271,7 +271,7 @@ fn idle_connections_close(store: StoreKind) {
         std::thread::sleep(idle_timeout / 2);
     }
     assert!(read_until_closed(&mut stream).is_empty());
-    // One minute is the default: the configured time-out is in effect.
+    // One minute is the default: the configured timeout is in effect.
     let elapsed = last_request.elapsed();
     assert!(elapsed >= idle_timeout / 2 && elapsed < NativeLimits::default().idle_timeout, "{elapsed:?}");
 }

@@ -275,7 +275,7 @@ fn attack_s12_drain_under_load() {
             is_shutting_down.store(true, Ordering::Relaxed);
             let _ = server.shutdown.take().unwrap().send(());
             server.runtime.block_on(server.serving.take().unwrap()).unwrap();
-            // Takes about a second; the time-outs for clients that do not finish are a minute.
+            // Takes about a second; the timeouts for clients that do not finish are a minute.
             assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
         });
         assert!(responses.load(Ordering::Relaxed) > 100);

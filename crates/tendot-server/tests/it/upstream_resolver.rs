@@ -555,7 +555,7 @@ fn attack_h16_upstream_redirects_are_not_followed() {
 #[test]
 fn attack_c6_upstream_timeout() {
     let upstream = FakeUpstream::start(|_, stream| {
-        // Single bytes do not extend the time-out; the read is the pause, and ends when the resolver disconnects.
+        // Single bytes do not extend the timeout; the read is the pause, and ends when the resolver disconnects.
         stream.set_read_timeout(Some(SECOND)).unwrap();
         while stream.write_all(b"H").is_ok() && stream.read(&mut [0]).is_err() {}
     });
@@ -613,7 +613,7 @@ fn attack_h4_resolver_loops() {
     let (first, second) = (one.local_addr().unwrap(), two.local_addr().unwrap());
     let one = start_resolver_at(one, second, CacheSettings::default());
     let two = start_resolver_at(two, first, CacheSettings::default());
-    // A loop that is not detected ends with 504 after the time-out.
+    // A loop that is not detected ends with 504 after the timeout.
     for server in [&one, &two] {
         let response = server.get("/api/handles/10.7777/x");
         assert_eq!(response.status, 500, "{}", response.text());

@@ -70,11 +70,11 @@ fn check(first: &ApiClient, second: &ApiClient, shift_ms: &AtomicU64) {
 }
 
 #[test]
-fn clock_of_one_of_two_servers() {
+fn one_of_two_servers_has_a_wrong_clock() {
     let url = postgres_url();
     let (right, shift_ms) = (Arc::default(), Arc::default());
     check(&start(open_postgres(&url), &right), &start(open_postgres(&url), &shift_ms), &shift_ms);
-    // Also if it was wrong when the server started.
+    // Even if it was wrong when the server started.
     let server = start(open_postgres(&url), &shift_ms);
     let response = server.send("POST", "/api/v1/dois/batch", TOKEN, &[], BATCH.as_bytes());
     assert_eq!(response.status, 200, "{}", response.text());
@@ -86,7 +86,7 @@ fn clock_of_one_of_two_servers() {
 }
 
 #[test]
-fn clock_that_jumps() {
+fn system_clock_jump() {
     let shift_ms = Arc::default();
     let server = start(MemoryStore::new().into(), &shift_ms);
     check(&server, &server, &shift_ms);

@@ -449,7 +449,7 @@ mod tests {
         Edit::PutAux { key: key.as_bytes().into(), value: value.as_bytes().into() }
     }
 
-    /// Another process reads each journal entry once, also when the journal was empty between two of its reads.
+    /// Another process reads each journal entry once, even when the journal was empty between two of its reads.
     #[test]
     fn readers_load_new_journal_entries_only() {
         let directory = ram_dir();

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
     use crate::{ChangeSet, Edit, EmbeddedStore, Store as _};
 
-    /// A damaged entry does not affect lists that do not return it.
+    /// A corrupt entry does not affect lists that do not return it.
     #[test]
     fn lists_verify_what_they_return() {
         let directory = ram_dir();

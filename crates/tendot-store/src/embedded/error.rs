@@ -26,7 +26,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// The directory belongs to another program.
-    #[error("{} belongs to {program}", directory.display())]
+    #[error("data directory {} belongs to {program}", directory.display())]
     OtherProgram {
         /// Directory.
         directory: PathBuf,

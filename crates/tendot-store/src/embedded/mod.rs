@@ -1,9 +1,10 @@
 //! Embedded store: one LMDB environment in a local directory.
 //!
-//! In reading order: `lmdb` opens the environment and commits; `format` encodes records (described in `docs/background/storage-format.md`);
-//! `read`, `history` and `registration` read; `name_hashes` confirms misses; `aux_buffer` has recent aux entries, `aux_read` reads them;
-//! `writer` commits change sets in groups, and `transaction_view` is the state they are applied to; `import`, `backup`, `restore`,
-//! `verify`, `scrub` and `migration` work on the whole store.
+//! In reading order: `lmdb` opens the environment and commits, `error` has the errors of opening; `format` encodes records (described
+//! in `docs/background/storage-format.md`); `read`, `history` and `registration` read; `name_hashes` confirms misses; `aux_buffer` has
+//! recent aux entries, `aux_read` reads them; `writer` commits change sets in groups, `transaction_view` is the state they are applied
+//! to, `write` writes single entries, and `write_status` reports whether the store can be written; `import`, `backup`, `restore`,
+//! `restore_names` (single names), `verify`, `scrub` and `migration` work on the whole store.
 
 mod aux_buffer;
 mod aux_read;

@@ -1,9 +1,9 @@
 //! Hashes of all names and homed prefixes in a second database, against which misses are confirmed: see
 //! `docs/background/storage-format.md`.
 //!
-//! LMDB has no page checksums, so a damaged page can make a lookup end at the wrong place and find nothing. A name that is not found
-//! although its hash is stored is damage, not a miss. The hashes are keyed, so names that collide cannot be constructed, and
-//! 64 bits long, so with ten million names one miss in 2⁴⁰ is taken for damage.
+//! LMDB has no page checksums, so a corrupt page can misdirect a lookup so that it finds nothing. A name that is not found although
+//! its hash is stored is corruption, not a miss. The hashes are keyed, so names that collide cannot be constructed, and 64 bits
+//! long: with ten million names the false-positive rate is about 2⁻⁴⁰.
 
 use std::hash::Hasher as _;
 use std::ops::Bound;
@@ -25,9 +25,9 @@ pub(crate) const HASH_KEY_META_KEY: &[u8] = b"name_hash_key";
 pub(crate) const ITEM: &str = "block of name hashes";
 
 /// Fault of an item that is not found although the hash of its name is stored.
-pub(crate) const LOST: &str = "not found, but its name hash exists";
+pub(crate) const RECORD_MISSING: &str = "record missing, but its name hash exists";
 
-/// First byte of what is hashed for a homed prefix: does not occur in UTF-8, so no name has the same hash.
+/// Domain separator of homed prefixes: not valid in UTF-8, so the hash input cannot equal that of a name.
 const HOMED_TAG: u8 = 0xff;
 
 /// Maximum number of hashes that are collected before they are written, in bytes 32 MiB.
@@ -81,7 +81,7 @@ impl Lmdb {
     /// Confirms that a name was never stored or was removed; otherwise its record is lost.
     pub(crate) fn confirm_no_record(&self, txn: &RoTxn<'_>, storage_key: &[u8]) -> Result<(), StoreError> {
         match self.has_name_hash(txn, self.name_hasher(txn)?.name(storage_key))? {
-            true => Err(checksum::corrupt(storage_key, RECORD_ITEM, LOST)),
+            true => Err(checksum::corrupt(storage_key, RECORD_ITEM, RECORD_MISSING)),
             false => Ok(()),
         }
     }
@@ -89,12 +89,12 @@ impl Lmdb {
     /// Confirms that a prefix is not homed.
     pub(crate) fn confirm_not_homed(&self, txn: &RoTxn<'_>, prefix: &[u8]) -> Result<(), StoreError> {
         match self.has_name_hash(txn, self.name_hasher(txn)?.homed(prefix))? {
-            true => Err(checksum::corrupt(prefix, HOMED_ITEM, LOST)),
+            true => Err(checksum::corrupt(prefix, HOMED_ITEM, RECORD_MISSING)),
             false => Ok(()),
         }
     }
 
-    /// Whether a hash is stored. The checksum of the block is not verified: a damaged block matters only if the record is damaged,
+    /// Whether a hash is stored. The checksum of the block is not verified: a corrupt block matters only if the record is corrupt,
     /// too, and `verify` finds both.
     pub(crate) fn has_name_hash(&self, txn: &RoTxn<'_>, hash: u64) -> Result<bool, StoreError> {
         let found = self.databases.name_hashes.get_greater_than_or_equal_to(txn, &hash.to_be_bytes());
@@ -136,7 +136,7 @@ impl Lmdb {
 
     /// Adds hashes in ascending order; stops after some thousand blocks. Returns the number of hashes processed.
     ///
-    /// A damaged block is not changed: `verify` reports it, and until it is rebuilt, misses in it are errors.
+    /// A corrupt block is not changed: `verify` reports it, and until it is rebuilt, misses in it are errors.
     pub(crate) fn insert_name_hashes(
         &self,
         txn: &mut RwTxn<'_>,
@@ -171,7 +171,7 @@ impl Lmdb {
         Ok(hashes.len() - rest.len())
     }
 
-    /// Removes a hash once, if it is stored and its block is not damaged.
+    /// Removes a hash once, if it is stored and its block is not corrupt.
     pub(crate) fn remove_name_hash(&self, txn: &mut RwTxn<'_>, hash: u64) -> Result<(), heed::Error> {
         let database = self.databases.name_hashes;
         let found = database.get_greater_than_or_equal_to(txn, &hash.to_be_bytes())?;
@@ -239,7 +239,7 @@ impl Lmdb {
 }
 
 impl EmbeddedStore {
-    /// Recomputes the hashes of all names from the records, after `verify` has found damage in the hashes and no other.
+    /// Recomputes the hashes of all names from the records, after `verify` has found corruption only in the hashes.
     pub fn rebuild_name_hashes(&self) -> Result<(), StoreError> {
         self.lmdb.recompute_name_hashes(&mut |_| Ok(()))
     }
@@ -266,7 +266,7 @@ fn append_block(lmdb: &Lmdb, txn: &mut RwTxn<'_>, hashes: &[u64]) -> Result<(), 
     let bound = hashes.last().copied().unwrap_or_default();
     let (key, value) = (bound.to_be_bytes(), encode_block(bound, hashes));
     match database.put_with_flags(txn, PutFlags::APPEND, &key, &value) {
-        // Damaged pages are out of order.
+        // Corrupt pages are out of order.
         Err(heed::Error::Mdb(heed::MdbError::KeyExist)) => database.put(txn, &key, &value),
         put => put,
     }
@@ -305,7 +305,7 @@ fn parse_unverified<'a>(key: &[u8], value: &'a [u8]) -> Option<HashBlock<'a>> {
     HashBlock::parse(bound(key)?, block)
 }
 
-/// Decodes a stored block; `None` if it is damaged.
+/// Decodes a stored block; `None` if it is corrupt.
 pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<Vec<u64>> {
     let block = checksum::verify_and_strip(key, value, ITEM).ok()?;
     HashBlock::parse(bound(key)?, block)?.decode()

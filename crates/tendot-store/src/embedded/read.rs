@@ -382,7 +382,7 @@ pub(crate) fn decode_disk_record<'p>(
     let mut lookup_error = None;
     let record = record::decode(storage_key, body, |id| {
         lookup(id).unwrap_or_else(|error| {
-            // LMDB ends a transaction that has met a damaged page, so later errors say less.
+            // LMDB ends a transaction that has read a corrupt page, so later errors are less specific.
             lookup_error.get_or_insert(error);
             None
         })

@@ -176,13 +176,13 @@ pub enum RestoreError {
     /// The content of the backup cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The backup is not of this store.
-    #[error("the backup is not an earlier state of this store")]
+    /// The backup is of another store, or newer than this one.
+    #[error("the backup was not made from this store, or is newer than the store")]
     OtherStore,
-    /// Pages of the store are damaged, so nothing can be written to it.
-    #[error("pages of the store are damaged, so single names cannot be restored: {detail}")]
+    /// Pages of the store are corrupt, so nothing can be written to it.
+    #[error("cannot restore single names: the store has corrupt pages: {detail}")]
     PagesDamaged {
-        /// Description of the damage.
+        /// Description of the corruption.
         detail: String,
     },
     /// A store cannot be read or written.

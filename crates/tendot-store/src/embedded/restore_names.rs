@@ -1,4 +1,4 @@
-//! Restoring damaged names from a backup, in place.
+//! Restores names with corrupt records from a backup, in place.
 
 use std::fs::File;
 use std::io::Seek as _;
@@ -15,23 +15,23 @@ use super::{EmbeddedStore, Lmdb, OpenError, RestoreError, backend_error, history
 use crate::model::name_key::storage_key;
 use crate::{NameKey, StoreError, durable_dir};
 
-/// Result of restoring damaged names.
+/// Result of restoring names.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct RestoredNames {
     /// Names whose records were restored.
     pub restored: Vec<Box<str>>,
-    /// Names that are not damaged; they were not changed.
+    /// Names whose records are not corrupt; skipped.
     pub undamaged: Vec<Box<str>>,
-    /// Damaged names that were changed after the backup, so it does not have their last state.
+    /// Names that were changed after the backup, so it does not have their last state.
     pub changed: Vec<Box<str>>,
-    /// Damaged names that the backup does not have.
+    /// Names that the backup does not have.
     pub missing: Vec<Box<str>>,
-    /// Number of entries removed because their keys were damaged, so that they belong to no name.
+    /// Number of entries removed because their keys were corrupt, so that they belong to no name.
     pub removed_entries: u64,
 }
 
-/// Restores damaged names from a backup of the same store: those given, or all. Only records that cannot be read and have not been
-/// changed since the backup are written, exactly as they were; with `dry_run`, nothing is written.
+/// Restores names with corrupt records from a backup of the same store: those given, or all. Only unreadable records that were not
+/// changed since the backup are restored, byte for byte; with `dry_run`, nothing is written.
 pub fn restore_names(
     file: &mut File,
     directory: &Path,
@@ -50,7 +50,7 @@ pub fn restore_names(
     let checked = PageFile::with_last_state(&lmdb.env, PageFile::check_all);
     let checked = checked.map_err(|error| backend_error("starting a read transaction", error))?;
     checked.map_err(|detail| RestoreError::PagesDamaged { detail })?;
-    // Removed when the store is next opened for writing, if this is interrupted.
+    // Left over after an interruption; the next open for writing removes it.
     let restoring = directory.join(RESTORE_DIR);
     durable_dir::recreate_private_dir(&restoring).map_err(io_error)?;
     let restored = prepare_restored_store(backup, &restoring).and_then(|()| {
@@ -109,7 +109,7 @@ impl NameRestore<'_> {
         if is_same { Ok(()) } else { Err(RestoreError::OtherStore) }
     }
 
-    /// Restores damaged dictionary entries, which never change.
+    /// Restores corrupt dictionary entries, which never change.
     fn restore_dictionary(&self, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
         let backup_txn = self.backup.begin_read()?;
         for entry in self.raw_entries(&backup_txn, false)? {
@@ -134,7 +134,7 @@ impl NameRestore<'_> {
         entries_from(database, txn, Bound::Unbounded, "reading the backup")
     }
 
-    /// Finds all damaged names of store and backup; removes entries with damaged keys.
+    /// Finds all names with corrupt records, of store and backup; removes entries with corrupt keys.
     fn find_damaged(
         &self,
         txn: &mut RwTxn<'_>,
@@ -149,14 +149,14 @@ impl NameRestore<'_> {
             let has_hash = self.lmdb.has_name_hash(txn, self.lmdb.name_hasher(txn)?.name(key))?;
             match str::from_utf8(key).ok().and_then(|name| NameKey::new(name).ok()) {
                 Some(name) if has_hash => names.push(name),
-                // The backup has the name of a long one.
+                // Keys of long names are truncated; the full name is in the backup.
                 _ if has_hash => {}
                 _ => damaged_keys.push(key.to_vec()),
             }
         }
         for key in &damaged_keys {
             let deleted = self.lmdb.databases.records.delete(txn, key);
-            deleted.map_err(|error| backend_error("removing a damaged entry", error))?;
+            deleted.map_err(|error| backend_error("removing a corrupt entry", error))?;
         }
         result.removed_entries = damaged_keys.len() as u64;
         let backup_txn = self.backup.begin_read()?;

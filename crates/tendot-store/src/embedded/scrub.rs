@@ -1,6 +1,6 @@
-//! Scrub: a thread that reads the whole store again and again at a low rate, and reports damage.
+//! Scrub: background thread that reads the whole store periodically at a low rate and reports corruption.
 //!
-//! It reads pages without LMDB, in steps of some 100 KB, so it cannot crash on damage and does not keep old pages from being reused.
+//! It reads pages without LMDB, in steps of some 100 KB, so corruption cannot crash it, and LMDB can reuse freed pages.
 //! It checks pages, the order of keys and the checksums of all values; `verify` also compares the databases with each other.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,7 +24,7 @@ const MIN_BYTES_PER_SECOND: u64 = 1 << 20;
 /// Share of the interval that one pass takes at most, as a divisor.
 const INTERVAL_DIVISOR: u64 = 2;
 
-/// Maximum number of log lines about damage per pass.
+/// Maximum number of log lines about corruption per pass.
 const MAX_LOGGED_FAULTS: u64 = 20;
 
 /// Progress and result of the scrub.
@@ -32,7 +32,7 @@ const MAX_LOGGED_FAULTS: u64 = 20;
 pub struct ScrubStatus {
     /// Time when the last pass ended, in milliseconds since 1970; `None` before the first one since the store was opened.
     pub completed_ms: Option<u64>,
-    /// Number of damaged items found in the last pass, or so far in the current one if that is more.
+    /// Number of corrupt pages and entries found in the last pass, or so far in the current one if that is more.
     pub damaged: u64,
     /// Bytes read since the store was opened.
     pub bytes_read: u64,
@@ -66,7 +66,7 @@ impl Drop for Scrubber {
     }
 }
 
-/// State of the scrub, which exists also without its thread.
+/// Scrub state shared with the status callback; it exists even without the thread.
 #[derive(Debug, Default)]
 pub(crate) struct Scrub {
     state: Arc<ScrubState>,
@@ -124,12 +124,12 @@ impl ScrubRun<'_> {
         }
     }
 
-    /// Waits; returns whether the thread is to end.
+    /// Waits; true if the thread should stop.
     fn is_stopped_within(&self, time: Duration) -> bool {
         !matches!(self.stopped.recv_timeout(time), Err(RecvTimeoutError::Timeout))
     }
 
-    /// Reads all databases once; `None` if the thread is to end.
+    /// Reads all databases once; `None` if the thread should stop.
     fn scrub_all(&self) -> Option<()> {
         self.state.current_damaged.store(0, Ordering::Relaxed);
         for database in DATABASE_NAMES {
@@ -171,14 +171,14 @@ impl ScrubRun<'_> {
     fn add_fault(&self, fault: &str) {
         if self.state.current_damaged.fetch_add(1, Ordering::Relaxed) < MAX_LOGGED_FAULTS {
             tracing::error!(
-                damage = fault,
-                "scrub: the store is damaged; run `tendot verify`, and restore the damaged names from a backup with \
-                 `tendot restore --damaged`"
+                fault,
+                "scrub found corruption; run `tendot verify`, and restore the corrupt records from a backup with `tendot restore \
+                 --damaged`"
             );
         }
     }
 
-    /// Pause after reading so many bytes.
+    /// Delay after reading this many bytes.
     fn pause(&self, bytes: u64) -> Duration {
         let length = self.lmdb.env.path().join("data.mdb").metadata().map_or(0, |metadata| metadata.len());
         let per_second = length.saturating_mul(INTERVAL_DIVISOR) / self.interval.as_secs().max(1);

@@ -36,7 +36,7 @@ impl EmbeddedStore {
         self.verify_and_inspect(|_| {}, progress)
     }
 
-    /// Verifies like [`EmbeddedStore::verify`], and passes every undamaged record to `inspect`.
+    /// Verifies like [`EmbeddedStore::verify`], and passes every intact record to `inspect`.
     pub fn verify_and_inspect(
         &self,
         mut inspect: impl FnMut(&StoredRecord),
@@ -209,7 +209,7 @@ impl Verifier<'_> {
             let has_hash = this.check_name_hash(txn, RECORD.0, key, NameHasher::name);
             let Some(record) = this.report.check(this.lmdb.decode_record(txn, key, value)) else {
                 this.report.history_entries += 1;
-                // Otherwise the key is damaged, too.
+                // Otherwise the key is corrupt, too.
                 if has_hash && let Ok(name) = str::from_utf8(key) {
                     this.report.add_damaged_name(name);
                 }
@@ -283,7 +283,7 @@ impl Verifier<'_> {
             + databases.homed.len(&txn).map_err(read_error)?;
         if hashes > names && self.report.name_hash_errors == 0 {
             self.report.add_error(format!(
-                "{} records or homed prefixes are missing: their name hashes exist",
+                "{} records or homed prefixes are missing although their name hashes exist",
                 hashes - names
             ));
         }

@@ -379,7 +379,8 @@ fn warn_if_clock_is_behind(last_change_ms: u64) {
     if behind_ms > TOLERANCE_MS {
         tracing::warn!(
             seconds = behind_ms / 1_000,
-            "the system clock is behind the last change; until it has caught up, changes get the time of that one; check the clock"
+            "system clock is behind the last change; new changes get the timestamp of the last one until the clock catches up; \
+             check time synchronization"
         );
     }
 }

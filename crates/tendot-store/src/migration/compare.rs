@@ -120,7 +120,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         Ok(())
     }
 
-    /// Compares names, with their histories after `base`; undetermined ones again after catching up.
+    /// Compares names with their histories after `base`; names that changed meanwhile are compared again after catch-up.
     async fn compare_pairs(&mut self, pairs: Vec<RecordPair>, base: u64) -> Result<(), MigrationError> {
         self.report.compared += pairs.len() as u64;
         let mut undetermined = self.compare_determined(pairs, base).await?;

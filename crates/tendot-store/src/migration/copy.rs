@@ -201,7 +201,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             let (names, records): (Vec<_>, Vec<_>) = selected.unzip();
             let whole = self.copy_records_with_history(&names, records, base).await?;
             let records = self.source.read_records(&whole).await.map_err(MigrationError::Source)?;
-            // The rest of the records, where they are large.
+            // Remaining large records.
             let unread = whole.get(records.len()..).unwrap_or_default().to_vec();
             self.copy_records_with_history(&whole, records, 0).await?;
             self.flush().await?;

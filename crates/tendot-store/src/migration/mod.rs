@@ -1,9 +1,10 @@
 //! Store-to-store migration while the source is written.
 //!
-//! `traits` is implemented by stores, `batch` and `checkpoint` are written to the target. `copy` copies everything once and then catches up by
-//! the change log; `compare` compares names, log and histories; `aux_entries` handles aux entries, which are not logged. The target is
-//! always brought to the state the source had at one log position (`snapshot`), so neither copying nor comparing blocks writers.
-//! Each batch stores a checkpoint in its transaction; a killed migration resumes.
+//! `traits` is implemented by stores, `batch` and `checkpoint` are written to the target. `copy` copies everything once and then
+//! catches up by the change log; `compare` compares names, log and histories; both read histories through `history_cursor`;
+//! `aux_entries` handles aux entries, which are not logged. The target is always brought to the state the source had at one log
+//! position (`snapshot`), so neither copying nor comparing blocks writers. Each batch stores a checkpoint in its transaction; a killed
+//! migration resumes.
 
 mod aux_entries;
 pub(crate) mod batch;

@@ -2,13 +2,12 @@
 
 /// Counter in an aux entry, which [`Edit::AdjustCounter`](crate::Edit::AdjustCounter) changes.
 ///
-/// It keeps what was added and subtracted since it was created, so that a count of what it stands for can be compared with it while
-/// it changes.
+/// Keeps the sums of additions and subtractions, so that it can be reconciled with a concurrent recount.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct AuxCounter {
-    /// Sum of what was added.
+    /// Sum of additions.
     pub added: u64,
-    /// Sum of what was subtracted.
+    /// Sum of subtractions.
     pub subtracted: u64,
 }
 

@@ -152,9 +152,9 @@ pub enum Edit {
     AdjustCounter {
         /// Key of the aux entry.
         key: Box<[u8]>,
-        /// What is added.
+        /// Amount to add.
         added: u64,
-        /// What is subtracted.
+        /// Amount to subtract.
         subtracted: u64,
         /// Maximum count.
         limit: Option<u64>,

@@ -1,7 +1,7 @@
 //! Data types of the store interface.
 //!
-//! In reading order: `name_key`, `record`, `change_set`, `log_entry`, `audit_chain`, `history`; then the encodings that stores
-//! share: `values_codec`, `varint`, `sha256`.
+//! In reading order: `name_key`, `record`, `change_set`, `aux_counter`, `log_entry`, `audit_chain`, `history`; then the encodings that
+//! stores share: `values_codec`, `varint`, `sha256`.
 
 pub(crate) mod audit_chain;
 pub(crate) mod aux_counter;

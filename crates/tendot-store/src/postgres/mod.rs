@@ -1,8 +1,8 @@
 //! PostgreSQL store.
 //!
-//! In reading order: `settings`; `open_error` and `error`; `schema` applies schema migrations; `read`, `homed_cache`, `history`
-//! and `row` are the queries; `import`, `migration` and `verify` handle whole stores. `cluster` knows the hosts and routes
-//! reads, `write` is the writer task.
+//! In reading order: `settings`; `open_error` and `error`; `schema` applies schema migrations; `read`, `homed_cache`, `history` and
+//! `row` are the queries; `import` (with its temporary directory, `import_dir`), `migration` and `verify` handle whole stores.
+//! `cluster` knows the hosts and routes reads, `write` is the writer task.
 //!
 //! Several processes may write. A writer first locks the single row of `tendot_counters` and holds it to the end of its
 //! transaction; it alone assigns revisions and sequence numbers. So they have no gaps and become visible in order: a reader that

@@ -66,10 +66,10 @@ pub enum PostgresOpenError {
         /// Message of the server.
         reason: String,
     },
-    /// The only primary in reach was superseded by a promotion.
+    /// The only reachable primary has been superseded by a promotion.
     #[error(
-        "the only primary in reach of {database}, {host}, was superseded by a promotion: it is on timeline {timeline}, \
-         and timeline {highest} was seen before"
+        "the only reachable primary of {database}, {host}, has been superseded: it is on timeline {timeline}, but timeline \
+         {highest} was seen before"
     )]
     Superseded {
         /// Database.
@@ -179,7 +179,7 @@ impl PostgresOpenError {
                  docs/how-to/run-on-postgresql.md"
             }
             Self::TimelineFile { .. } => {
-                "check its permissions and the disk; if its content is damaged, make sure that only the current primary \
+                "check its permissions and the disk; if its content is corrupt, make sure that only the current primary \
                  runs, then remove it"
             }
             Self::SchemaTooNew { .. } => {

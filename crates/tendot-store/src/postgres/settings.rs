@@ -24,10 +24,9 @@ pub struct DatabaseHost {
 /// Replication role of a database host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HostRole {
-    /// Accepts writes, and gets them.
+    /// Current primary.
     Primary,
-    /// Accepts writes, too, but gets none: a promotion has superseded it, or it is not known which of two primaries is the
-    /// current one.
+    /// Accepts writes but is not used: superseded by a promotion, or another host on the same timeline was seen first.
     SecondPrimary,
     /// Read-only.
     Standby,

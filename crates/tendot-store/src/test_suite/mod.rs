@@ -1,4 +1,12 @@
 //! Tests that every store must pass, each on an empty store.
+//!
+//! In reading order:
+//!
+//! - `records`, `names`: records; lists, scans and counts of names
+//! - `preconditions`: preconditions of edits
+//! - `registrations`, `aux_entries`: registrations; aux entries and counters
+//! - `history`, `log`: history entries; change log and change counters
+//! - `counting_store`: store that counts lookups
 
 mod aux_entries;
 mod counting_store;

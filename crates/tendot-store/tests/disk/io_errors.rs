@@ -408,7 +408,7 @@ fn check_full_disk(disk: &MountedDisk) {
         }
         assert!(refused.as_ref().is_some_and(is_disk_full), "{refused:?}");
         assert_eq!(committed_changes(&store), acknowledged);
-        disk.remove_ballast();
+        disk.remove_filler();
         wait_until("there is space again", || match block_on(store.commit(put(95, 700_000))) {
             Ok(_) => true,
             // XFS frees the space of a removed file later.
@@ -433,7 +433,7 @@ fn xfs_disk_full() {
     check_full_disk(&MountedDisk::xfs());
 }
 
-/// A disk that promises more space than it has: the sync fails, which the system reports again to the next write of a meta page.
+/// A thin-provisioned disk: the sync fails, which the system reports again to the next write of a meta page.
 #[test]
 fn overcommitted_disk_full() {
     let _lock = serialize_tests();
@@ -445,7 +445,7 @@ fn overcommitted_disk_full() {
     backing.fill_to(64 << 10);
     let refused = block_on(store.commit(put(1, 2_000_000))).unwrap_err();
     assert!(matches!(refused, CommitError::Store(StoreError::DiskFull { .. })), "{refused}");
-    backing.remove_ballast();
+    backing.remove_filler();
     block_on(store.commit(put(2, 2_000_000))).unwrap();
     assert_eq!(committed_changes(&store), [0, 2]);
     drop(store);

@@ -1,7 +1,7 @@
-//! Damaged pages: a name that exists is never reported as missing, and the scrub finds the damage.
+//! Corrupt pages: a name that exists is never reported as missing, and the scrub finds the corruption.
 //!
-//! One page is damaged at a time, by random bytes, zeros or the content of another page. Damage to the same names in both databases is
-//! not detected by reads; a page with an older state of itself is a topic of `corruption`.
+//! One page is corrupted at a time, by random bytes, zeros or the content of another page. Corruption of the same names in both
+//! databases is not detected by reads; a page with an older state of itself is a topic of `corruption`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ fn build_store(directory: &Path) {
     assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
 }
 
-/// Result of reading a name in a damaged store.
+/// Result of reading a name in a corrupt store.
 fn read(store: &EmbeddedStore, name: &str) -> Result<Option<Vec<u8>>, String> {
     match block_on(store.get(&NameKey::new(name).unwrap())) {
         Ok(record) => Ok(record.map(|record| {
@@ -68,7 +68,7 @@ fn read(store: &EmbeddedStore, name: &str) -> Result<Option<Vec<u8>>, String> {
             record.values[0].data.to_vec()
         })),
         Err(StoreError::Corrupt { detail }) => Err(detail),
-        // LMDB ends a transaction that has met a damaged page.
+        // LMDB ends a transaction that has read a corrupt page.
         Err(error) => panic!("{name}: {error}"),
     }
 }
@@ -107,7 +107,7 @@ fn damaged_pages_never_hide_names() {
     assert!(signals <= 2 + round_count() / 10, "{outcomes:?}");
 }
 
-/// Child process: damages one page after the other, until one ends the process.
+/// Child process: corrupts one page after the other, until one ends the process.
 #[test]
 fn child_damages_pages() {
     let Some(root) = std::env::var_os(DIRECTORY_VAR).map(PathBuf::from) else { return };
@@ -171,7 +171,7 @@ fn check_reads(path: &Path, round: u64) -> &'static str {
     if is_damaged { "corrupt" } else { "harmless" }
 }
 
-/// Damages the value of one record in all pages; returns its name.
+/// Corrupts the value of one record in all pages; returns its name.
 fn damage_record(directory: &Path, number: usize) -> String {
     let path = directory.join("data.mdb");
     let mut bytes = std::fs::read(&path).unwrap();
@@ -188,7 +188,7 @@ fn damage_record(directory: &Path, number: usize) -> String {
     name(number)
 }
 
-/// A damaged record is an error for reads and writes of its name only, and `verify` names it.
+/// A corrupt record is an error for reads and writes of its name only, and `verify` names it.
 #[test]
 fn damaged_record() {
     let directory = ram_dir();
@@ -205,7 +205,7 @@ fn damaged_record() {
     assert_eq!(verified.damaged_names, [damaged.to_ascii_uppercase().into()]);
 }
 
-/// The scrub finds damage, and none in a sound store that is written.
+/// The scrub finds corruption, and none in a sound store that is written.
 #[test]
 fn scrub_finds_damage() {
     let directory = ram_dir();

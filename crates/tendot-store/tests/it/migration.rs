@@ -1,4 +1,4 @@
-//! A migration that is run again copies what is new of a history, however long it is.
+//! A repeated migration copies only new history entries, regardless of the length of the history.
 
 use pollster::block_on;
 use tendot_proto::HandleValue;

@@ -3,12 +3,13 @@
 //! The programs are those of Debian, installed if they are missing, or those in the directory `TENDOT_TEST_PG_BIN`. Servers
 //! run as the user `postgres` if the test runs as root, each on a free port and in a directory that is removed with it.
 //!
-//! - [`shared_server`]: one server for all tests that leave it as it is; `cargo xtask test` starts it once for a whole run
+//! - [`shared_server`] (`shared.rs`): one server for all tests that leave it as it is; `cargo xtask test` starts it once for a whole
+//!   run
 //! - [`create_database_url`], [`database_from_template`]: an own database for one test
-//! - `ResettableDatabase`: a database whose first content is restored for each of many cases
-//! - [`PostgresServer`]: a server that a test may stop, kill or promote
-//! - [`PostgresCluster`]: a primary with two synchronous standbys
-//! - [`pg_command`]: a program of PostgreSQL
+//! - `ResettableDatabase` (`resettable.rs`): a database whose first content is restored for each of many cases
+//! - [`PostgresServer`] (`server.rs`): a server that a test may stop, kill or promote
+//! - [`PostgresCluster`] (`cluster.rs`): a primary with two synchronous standbys
+//! - [`pg_command`]: a program of PostgreSQL; `install.rs` installs them
 
 mod cluster;
 mod install;

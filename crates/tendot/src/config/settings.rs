@@ -70,7 +70,7 @@ macro_rules! settings {
 
 settings! {
     data: PathBuf = "data", "tendot-data",
-        "Data directory: embedded store, operator token, server key, site record, and the highest timeline seen of a PostgreSQL database (`postgres.timeline`).";
+        "Data directory: embedded store, operator token, server key, site record, and `postgres.timeline`, the highest PostgreSQL timeline seen.";
     store: StoreSetting = "store", "embedded:",
         "Store: `embedded:DIR` (without DIR, in the data directory), `postgres://user:password@host/database` (several hosts separated by commas), or `memory:` for tests.";
     upstream: UpstreamSetting = "upstream", "off",
@@ -88,7 +88,7 @@ settings! {
     cache_size: MemorySize = "cache.size", "32MiB",
         "Memory for the upstream cache.";
     cache_max_ttl: Duration = "cache.max_ttl", "24h",
-        "Maximum time that an upstream response is cached, whatever its TTL.";
+        "Maximum time that an upstream response is cached, regardless of its TTL.";
     cache_negative_ttl: Duration = "cache.negative_ttl", "60s",
         "How long \"not found\" is cached.";
     cache_stale_if_error: Duration = "cache.stale_if_error", "24h",
@@ -196,7 +196,7 @@ settings! {
     native_write_timeout: Duration = "native.limits.write_timeout", "30s",
         "Timeout for the client to read a response, plus one second per KiB.";
     unverified_udp_bytes: u32 = "native.limits.unverified_udp_bytes", "16000",
-        "Bytes of UDP responses in 10 seconds to a network (IPv4 /24, IPv6 /56) whose clients have not connected over TCP; three times the bytes received if that is more. One response has at most 1600. Clients get an error instead of more, and use TCP. In force without rate limits and for exempt networks, too.";
+        "Maximum bytes of UDP responses in 10 seconds to clients of one network (IPv4 /24, IPv6 /56) that have not connected over TCP, or three times the bytes received if that is more. A single response has at most 1600. Beyond the limit, clients get an error and retry over TCP. Applies even if rate limits are disabled, and to exempt networks.";
     native_rate_limit_enabled: bool = "native.rate_limit.enabled", "true",
         "Enable rate limits for the native protocol.";
     native_rate_limit_loopback: bool = "native.rate_limit.loopback", "false",
@@ -236,7 +236,7 @@ settings! {
     reports_failure_retention: RetentionDays = "reports.failure_retention_days", "90",
         "Days for which statistics of failed resolutions are stored; 0 disables them. No client data is stored.";
     scrub_interval: ScrubInterval = "scrub.interval", "24h",
-        "Interval in which a background thread reads the whole embedded store once and looks for damage, at a low rate; 0 disables it.";
+        "Interval between scrubs: a background thread reads the whole embedded store at a low rate and reports corruption; 0 disables it.";
     log_format: LogFormat = "log.format", "auto",
         "Log format on stderr: `text`, `json`, or `auto` (text on a terminal, otherwise JSON).";
     log_level: Level = "log.level", "info",

@@ -1,4 +1,10 @@
 //! `tendot debug`: decodes native messages and values.
+//!
+//! In reading order:
+//!
+//! - `message`, `value`: the two commands
+//! - `fields`: fields of a message in wire order
+//! - `field_list`: output as text or JSON
 
 mod field_list;
 mod fields;

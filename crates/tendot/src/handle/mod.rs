@@ -1,8 +1,9 @@
 //! `tendot handle`: administers handle records at a server, over REST or the native protocol.
 //!
 //! `connection.rs` has the operations of both protocols and their errors, `credentials.rs` the identity, `value_argument.rs` the
-//! values on the command line; then one file per verb. `batch_language.rs` parses batch files, also for `tendot import`, and
-//! `journal.rs` makes a batch resumable.
+//! values on the command line; then one file per verb: `create.rs`, `show.rs`, `update.rs`, `delete.rs`, `list.rs`, `home.rs`,
+//! `unhome.rs`, `sign.rs`, `batch.rs`. `batch_language.rs` parses batch files, also for `tendot import`, and `journal.rs` makes a
+//! batch resumable.
 
 mod batch;
 pub(crate) mod batch_language;

@@ -1,6 +1,7 @@
 //! `tendot key`: keys and certificates of the Handle System, without a server.
 //!
-//! `key_file.rs` reads and writes keys in every format, `pem.rs` is its PEM codec, `anchor.rs` reads trust anchors; then one file per command.
+//! `key_file.rs` reads and writes keys in every format, `pem.rs` is its PEM codec, `anchor.rs` reads trust anchors; then one file per
+//! command: `generate.rs`, `show.rs`, `convert.rs`, `certify.rs`.
 
 mod anchor;
 mod certify;

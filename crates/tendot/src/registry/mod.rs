@@ -1,7 +1,8 @@
 //! Commands over the registry API of a running server.
 //!
-//! `api_session.rs` sends requests and prints responses, `table.rs` formats them as text; then one file per command;
-//! `batch_import.rs` uploads batches, and `batch_report.rs` reports the result of each line.
+//! `api_session.rs` sends requests and prints responses, `table.rs` formats them as text; then one file per command: `agency.rs`,
+//! `registrant.rs`, `prefix.rs`, `doi.rs`, `transfer.rs`, `token.rs`, `session.rs`, `report.rs`; `batch_import.rs` uploads batches,
+//! and `batch_report.rs` reports the result of each line.
 
 pub(crate) mod agency;
 mod api_session;

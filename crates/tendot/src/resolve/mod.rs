@@ -1,4 +1,10 @@
 //! `tendot resolve`: looks up one record over HTTP or the native protocol.
+//!
+//! In reading order:
+//!
+//! - `handle_input`: handle from a name in any written form
+//! - `value_text`: one value as a line of text
+//! - `explain`: `tendot explain`
 
 pub(crate) mod explain;
 pub(crate) mod handle_input;

@@ -39,7 +39,7 @@ pub(crate) fn register_database_status(
         )
         .external_gauges(
             "tendot_database_second_primary",
-            "Whether the database host accepts writes although another one is the primary or has superseded it.",
+            "Whether the database host accepts writes but is not the current primary.",
             "host",
             gauge(|host| Some(gauge_bool(host.role == HostRole::SecondPrimary))),
         )
@@ -63,8 +63,11 @@ pub(crate) fn register_database_status(
         )
 }
 
-/// Reason in `/readyz` when the scrub has found damage.
-const DAMAGED: &str = "the scrub found damage; run `tendot verify`";
+/// Reason in `/readyz` when the scrub has found corruption.
+const CORRUPTION: &str = "the scrub found corruption; run `tendot verify`";
+
+/// Reason in `/readyz` when two database hosts accept writes.
+const TWO_PRIMARIES: &str = "two primaries: a second database host accepts writes";
 
 /// Adds the readiness probe and the gauges of the embedded store.
 pub(crate) fn register_write_status(
@@ -84,19 +87,19 @@ pub(crate) fn register_write_status(
     let (probe, scrub_probe, clock) = (status.clone(), scrub.clone(), Arc::clone(registry));
     let readiness = move || match probe().fault {
         Some(fault) => Readiness::ReadOnly(fault.as_str()),
-        None if scrub_probe().is_some_and(|scrub| scrub.damaged > 0) => Readiness::Damaged(DAMAGED),
+        None if scrub_probe().is_some_and(|scrub| scrub.damaged > 0) => Readiness::Corrupt(CORRUPTION),
         None => with_clock_warning(Readiness::Ready, clock.has_wrong_system_clock()),
     };
     register_clock_skew(http, registry)
         .readiness_probe(readiness)
         .external_gauge(
-            "tendot_store_scrub_damaged",
-            "Damaged items that the scrub found.",
+            "tendot_store_scrub_errors",
+            "Number of corrupt pages and entries found by the scrub.",
             scrub_gauge(|scrub| Some(scrub.damaged as f64)),
         )
         .external_gauge(
             "tendot_store_scrub_completed_timestamp_seconds",
-            "Time when the scrub last reached the end of the store (Unix time).",
+            "Time when the last scrub completed (Unix time).",
             scrub_gauge(|scrub| scrub.completed_ms.map(|time| time as f64 / 1e3)),
         )
         .external_gauge(
@@ -121,7 +124,7 @@ fn register_clock_skew(http: HttpServer, registry: &Arc<Registry>) -> HttpServer
     let registry = Arc::clone(registry);
     http.external_gauge(
         "tendot_clock_skew_seconds",
-        "Seconds by which the system clock is ahead of the clock of the service: that of the database, or without one the system clock without jumps.",
+        "Offset of the system clock from the service clock in seconds, positive if ahead. The service clock is that of the database, or a monotonic clock with the embedded store.",
         move || Some(registry.clock_skew_ms() as f64 / 1e3),
     )
 }
@@ -129,7 +132,7 @@ fn register_clock_skew(http: HttpServer, registry: &Arc<Registry>) -> HttpServer
 /// Readiness with a warning if the system clock is wrong.
 const fn with_clock_warning(readiness: Readiness, is_wrong: bool) -> Readiness {
     match readiness {
-        Readiness::Ready if is_wrong => Readiness::Warning("the system clock is wrong or was set"),
+        Readiness::Ready if is_wrong => Readiness::Warning("system clock out of sync"),
         readiness => readiness,
     }
 }
@@ -142,10 +145,10 @@ fn readiness(hosts: &[DatabaseHost]) -> Readiness {
     let has = |role| hosts.iter().any(|host| host.role == role && host.serves_reads);
     let is_split = hosts.iter().any(|host| host.role == HostRole::SecondPrimary);
     if has(HostRole::Primary) {
-        if is_split { Readiness::Warning("a second database host accepts writes") } else { Readiness::Ready }
+        if is_split { Readiness::Warning(TWO_PRIMARIES) } else { Readiness::Ready }
     } else if has(HostRole::Standby) {
         Readiness::ReadOnly(if is_split {
-            "the only primary in reach was superseded by a promotion"
+            "the only reachable primary has been superseded"
         } else {
             "the database has no primary"
         })
@@ -166,13 +169,10 @@ mod tests {
         check(&[Unreachable, Standby, Primary], Readiness::Ready);
         check(&[Unreachable, Standby], Readiness::ReadOnly("the database has no primary"));
         check(&[Unreachable, Unreachable], Readiness::Unreachable);
-        check(
-            &[SecondPrimary, Primary, Standby],
-            Readiness::Warning("a second database host accepts writes"),
-        );
+        check(&[SecondPrimary, Primary, Standby], Readiness::Warning(TWO_PRIMARIES));
         check(
             &[SecondPrimary, Standby],
-            Readiness::ReadOnly("the only primary in reach was superseded by a promotion"),
+            Readiness::ReadOnly("the only reachable primary has been superseded"),
         );
         check(&[SecondPrimary, Unreachable], Readiness::Unreachable);
         let excluded = DatabaseHost { serves_reads: false, ..host(&Standby) };
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn wrong_clock_is_a_warning() {
-        let warning = Readiness::Warning("the system clock is wrong or was set");
+        let warning = Readiness::Warning("system clock out of sync");
         assert_eq!(with_clock_warning(Readiness::Ready, true), warning);
         assert_eq!(with_clock_warning(Readiness::Ready, false), Readiness::Ready);
         assert_eq!(with_clock_warning(Readiness::Unreachable, true), Readiness::Unreachable);

@@ -90,7 +90,7 @@ impl<'a> Services<'a> {
             let expiry = Arc::clone(&maintenance.signature_expiry);
             http = http.external_gauge(
                 "tendot_signatures_earliest_expiry_timestamp_seconds",
-                "Earliest expiry of the signatures of records (Unix time).",
+                "Earliest expiry of all record signatures (Unix time).",
                 move || expiry.get().map(|expiry| expiry as f64),
             );
         }

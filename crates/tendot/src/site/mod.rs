@@ -1,4 +1,9 @@
 //! `tendot site`: shows the site record, combines records, and exports the site bundle.
+//!
+//! In reading order:
+//!
+//! - `files`: key pairs and site record in the data directory
+//! - `bundle`: `tendot site export`
 
 pub(crate) mod bundle;
 mod files;

@@ -150,7 +150,7 @@ const MIGRATION_PROGRESS: &str = "{bar:40} {human_pos}/{human_len} copied and co
 const MIGRATION_PROGRESS_UNBOUNDED: &str = "{human_pos} copied and compared  {per_sec}";
 
 /// Hint if a directory has no store.
-const MISSING_DIRECTORY_HINT: &str = "expected `embedded:DIR` with the directory of a store";
+const MISSING_DIRECTORY_HINT: &str = "expected `embedded:DIR`, where DIR contains a store";
 
 /// Hint if a target is not the directory of a store.
 const TARGET_DIRECTORY_HINT: &str = "use a new or empty directory: `--to embedded:DIR`";
@@ -292,7 +292,7 @@ fn migrate_error(error: &MigrationError) -> CliError {
              command again",
         ),
         MigrationError::Source(StoreError::Corrupt { .. }) | MigrationError::Target(StoreError::Corrupt { .. }) => {
-            failure.with_hint("run `tendot verify` to list the damage")
+            failure.with_hint("run `tendot verify` to list the corruption")
         }
         _ => failure.with_hint("run the same command again to resume"),
     }

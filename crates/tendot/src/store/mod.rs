@@ -1,7 +1,8 @@
 //! Commands on a store, for which no server needs to run.
 //!
-//! `location.rs` finds the store from flags, variables and the configuration file, `open.rs` opens it; then one file or folder
-//! per command.
+//! `location.rs` finds the store from flags, variables and the configuration file, `open.rs` opens it; then one file or folder per
+//! command: `import/`, `export/`, `backup.rs`, `restore.rs` with `restore_names.rs` (single names), `verify.rs`, `migrate.rs`,
+//! `audit.rs`.
 
 pub(crate) mod audit;
 pub(crate) mod backup;

@@ -40,7 +40,7 @@ pub(crate) fn open_error(error: &OpenError) -> CliError {
             failure.with_hint("use a directory of its own: set the data directory with `--data DIR`")
         }
         OpenError::NotAStore { .. } => failure.with_hint(
-            "set the data directory with `--data DIR`; if the file is a damaged store, restore a backup with `tendot restore`",
+            "set the data directory with `--data DIR`; if the file is a corrupt store, restore a backup with `tendot restore`",
         ),
         OpenError::IncompleteMigration { .. } => failure.with_hint(UNFINISHED_MIGRATION_HINT),
         OpenError::UnknownFormat { .. } => {
@@ -50,7 +50,7 @@ pub(crate) fn open_error(error: &OpenError) -> CliError {
             failure.with_hint("reading a store requires write permission on its `lock.mdb`")
         }
         OpenError::Truncated { .. } | OpenError::Io { .. } | OpenError::Store { .. } => {
-            failure.with_hint("if the file is damaged, restore a backup with `tendot restore`")
+            failure.with_hint("if the file is corrupt, restore a backup with `tendot restore`")
         }
         _ => failure,
     }
@@ -74,7 +74,7 @@ pub(crate) const STORE_LOCKED_HINT: &str = "stop the server or other process tha
 pub(crate) fn read_error(error: &StoreError) -> CliError {
     let failure = CliError::new(error.to_string());
     match error {
-        StoreError::Corrupt { .. } => failure.with_hint("run `tendot verify` to list the damage"),
+        StoreError::Corrupt { .. } => failure.with_hint("run `tendot verify` to list the corruption"),
         _ => failure,
     }
 }

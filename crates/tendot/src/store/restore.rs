@@ -14,13 +14,13 @@ use super::{STORE_LOCKED_HINT, StoreArguments, StoreLocation, open_error, read_e
 use crate::terminal::{ConfirmationArguments, eprint_line, print_json};
 use crate::{CliError, CommandStatus};
 
-/// Restore a store, or damaged names, from a backup
+/// Restore a store, or names with corrupt records, from a backup
 ///
 /// The backup is read and verified before anything is replaced; `--dry-run` only does that. Stop the server first. Asks before an
 /// existing store is replaced (`--force`); without a terminal, `--yes` is required.
 ///
-/// `--name` and `--damaged` restore single names of an embedded store in place: only those that are damaged and were not changed
-/// after the backup, exactly as they were. The backup must be of this store, and its pages intact (see `tendot verify`).
+/// `--name` and `--damaged` restore single names of an embedded store in place: only those whose record is corrupt and was not
+/// changed after the backup, byte for byte. The backup must be of this store, and its pages intact (see `tendot verify`).
 ///
 /// For PostgreSQL, the backup is first restored to an embedded store in the directory for temporary files (`TMPDIR`), then
 /// copied to the database, which must be empty.
@@ -39,11 +39,11 @@ pub(crate) struct RestoreArguments {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// Restore this damaged name only; can be repeated
+    /// Restore only this name, if its record is corrupt; repeatable
     #[arg(long = "name", value_name = "NAME", conflicts_with = "force")]
     pub(crate) names: Vec<String>,
 
-    /// Restore all damaged names only
+    /// Restore only names with corrupt records
     #[arg(long, conflicts_with_all = ["force", "names"])]
     pub(crate) damaged: bool,
 
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandStatus, CliErro
             return restore_names::run(arguments, &directory);
         }
         StoreLocation::Postgres(_) if restores_names => {
-            return Err(CliError::new("single names can be restored to an embedded store only")
+            return Err(CliError::new("`--name` and `--damaged` require an embedded store")
                 .with_hint("restore the backup to another database"));
         }
         StoreLocation::Embedded(directory) => directory,
@@ -158,7 +158,7 @@ pub(super) fn restore_error(path: &Path, error: &RestoreError) -> CliError {
         RestoreError::Open(error) => open_error(error),
         RestoreError::Store(error) => read_error(error),
         RestoreError::PagesDamaged { .. } => CliError::new(error.to_string()).with_hint(
-            "restore the whole backup with `--force`, or copy what is readable with `tendot export`",
+            "restore the whole backup with `--force`, or export the readable records with `tendot export`",
         ),
         RestoreError::UnknownVersion => CliError::new(format!("`{path}`: {error}"))
             .with_hint("it was written by a newer version of tendot"),

@@ -1,4 +1,4 @@
-//! `tendot restore --name` and `--damaged`: restores damaged names in place.
+//! `tendot restore --name` and `--damaged`: restores names with corrupt records in place.
 
 use std::fs::File;
 use std::path::Path;
@@ -19,7 +19,7 @@ struct RestoredNamesJson<'a> {
     removed_entries: u64,
 }
 
-/// Restores the given names, or all damaged ones.
+/// Restores the given names, or all names with corrupt records.
 pub(crate) fn run(arguments: &RestoreArguments, directory: &Path) -> Result<CommandStatus, CliError> {
     let path = arguments.file.display();
     let invalid = |name: &String, error| CliError::new(format!("invalid name `{name}`: {error}"));
@@ -40,16 +40,16 @@ pub(crate) fn run(arguments: &RestoreArguments, directory: &Path) -> Result<Comm
         print_json(&RestoredNamesJson { restored, undamaged, changed, missing, removed_entries })?;
     }
     for (names, result) in [
-        (undamaged, "not damaged, not changed"),
-        (changed, "not restored: it was changed after the backup; use a later backup"),
-        (missing, "not restored: the backup does not have it"),
+        (undamaged, "skipped: not corrupt"),
+        (changed, "not restored: changed since the backup; use a later backup"),
+        (missing, "not restored: not in the backup"),
     ] {
         for name in names {
             eprint_line(format_args!("`{}`: {result}", escape_control(name)));
         }
     }
     if *removed_entries > 0 {
-        eprint_line(format_args!("removed {removed_entries} entries with damaged keys"));
+        eprint_line(format_args!("removed {removed_entries} entries with corrupt keys"));
     }
     let note = if dry_run { "; dry run, nothing was written" } else { "" };
     eprint_line(format_args!("restored {} names from `{path}`{note}", restored.len()));

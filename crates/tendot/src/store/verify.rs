@@ -15,10 +15,10 @@ use crate::terminal::{
 };
 use crate::{CliError, CommandStatus, runtime};
 
-/// Read a whole store and report damage, and keys that cannot authenticate
+/// Read a whole store and report corruption, and keys that cannot authenticate
 ///
 /// Works while a server is running. Records of the embedded store have checksums; in PostgreSQL all rows are read and compared
-/// with each other. Secret keys that were publicly readable, and public keys that are too short, are warnings, not damage.
+/// with each other. Secret keys that were publicly readable, and public keys that are too short, are warnings, not corruption.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -27,22 +27,22 @@ Examples:
   tendot verify --store postgres://tendot@db.example.org/tendot
   tendot verify --repair
 
-Exit codes: 0 success, 1 damage found, 2 error")]
+Exit codes: 0 success, 1 corruption found, 2 error")]
 pub(crate) struct VerifyArguments {
     #[command(flatten)]
     pub(crate) store: StoreArguments,
 
-    /// Rebuild the index of descriptions, which finds duplicate metadata, and damaged name hashes; not if there is other damage
+    /// Rebuild the index of descriptions, which finds duplicate metadata, and corrupt name hashes; not if anything else is corrupt
     ///
     /// The embedded store must not be open in a server.
     #[arg(long)]
     pub(crate) repair: bool,
 
-    /// Print JSON: one object per damage and per warning, then one with counts
+    /// Print JSON: one object per fault and per warning, then one with counts
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 
-    /// Verify in this process; a damaged LMDB page may crash it
+    /// Verify in this process; a corrupt LMDB page may crash it
     #[arg(long, hide = true)]
     pub(crate) in_process: bool,
 }
@@ -60,7 +60,7 @@ struct KeyWarningJson<'a> {
 /// Maximum number of warnings printed; the rest is counted.
 const MAX_PRINTED_WARNINGS: usize = 100;
 
-/// Keys that cannot authenticate: no damage, but the administrator should replace them.
+/// Keys that cannot authenticate: no corruption, but the administrator should replace them.
 #[derive(Default)]
 struct KeyWarnings {
     count: u64,
@@ -111,8 +111,8 @@ impl VerifyJson {
     }
 }
 
-/// Verifies the store in a child process: LMDB trusts its pages, so a damaged page can crash the reader, which is reported as
-/// damage.
+/// Verifies the store in a child process: LMDB does not validate pages, so a corrupt one can crash the reader; a crash is reported
+/// as corruption.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<CommandStatus, CliError> {
     let directory = match arguments.store.locate()?.location {
         StoreLocation::Embedded(directory) => directory,
@@ -134,13 +134,13 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<CommandStatus, CliError
             Err(CliError::new(format!("the verify process was terminated: {status}")))
         }
         _ => {
-            let damage = format!("LMDB pages are damaged: reading them ended with {status}");
+            let damage = format!("LMDB pages are corrupt: reading them ended with {status}");
             report_unreadable(&damage, arguments.json)
         }
     }
 }
 
-/// Reports damage that prevents reading the store.
+/// Reports corruption that prevents reading the store.
 fn report_unreadable(damage: &str, json: bool) -> Result<CommandStatus, CliError> {
     let mut output = StdoutWriter::new();
     if json {
@@ -150,7 +150,7 @@ fn report_unreadable(damage: &str, json: bool) -> Result<CommandStatus, CliError
         output.write_line(escape_control(damage))?;
     }
     output.flush()?;
-    eprint_line("the store is damaged; restore a backup with `tendot restore`");
+    eprint_line("the store is corrupt; restore a backup with `tendot restore`");
     Ok(CommandStatus::Negative)
 }
 
@@ -174,7 +174,7 @@ fn verify_embedded(arguments: &VerifyArguments, directory: &Path) -> Result<Comm
         }
         Err(error) => return Err(open_error(&error)),
     };
-    // If counting fails, verification reports the damage.
+    // If counting fails, verification reports the corruption.
     let bar = progress_bar(store.count().unwrap_or_default(), RECORD_PROGRESS);
     let mut keys = KeyWarnings::default();
     let verified = store
@@ -241,7 +241,7 @@ fn verify_postgres(arguments: &VerifyArguments, address: &str) -> Result<Command
 /// Maximum number of names in the hint.
 const MAX_NAMES_IN_HINT: usize = 3;
 
-/// Command that restores the damaged names; `None` if there are none.
+/// Command that restores the names with corrupt records; `None` if there are none.
 fn restore_hint(names: &[Box<str>]) -> Option<String> {
     let flags: Vec<String> = match names {
         [] => return None,
@@ -249,7 +249,7 @@ fn restore_hint(names: &[Box<str>]) -> Option<String> {
         names => names.iter().map(|name| format!("--name '{}'", escape_control(name))).collect(),
     };
     let flags = flags.join(" ");
-    Some(format!("restore damaged names: stop the server and run `tendot restore {flags} BACKUP`"))
+    Some(format!("restore the corrupt records: stop the server and run `tendot restore {flags} BACKUP`"))
 }
 
 fn report_verified(
@@ -282,14 +282,14 @@ fn report_verified(
         eprint_line(format_args!("{} keys cannot authenticate", keys.count));
     }
     if *damaged == 0 {
-        eprint_line(format_args!("{} records verified, no damage", records + tombstones));
+        eprint_line(format_args!("{} records verified, no corruption", records + tombstones));
         return Ok(CommandStatus::Success);
     }
     let faults = if *damaged == 1 { "1 fault" } else { &format!("{damaged} faults") };
     eprint_line(format_args!("{} records verified, {faults} found", records + tombstones));
     if *damaged == verified.name_hash_errors {
         eprint_line(
-            "no record is damaged; stop the server and recompute the name hashes with `tendot verify --repair`",
+            "no record is corrupt; stop the server and recompute the name hashes with `tendot verify --repair`",
         );
     } else if let Some(hint) = restore_hint(&verified.damaged_names) {
         eprint_line(hint);

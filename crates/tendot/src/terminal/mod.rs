@@ -1,4 +1,12 @@
 //! Everything that reaches stdout or stderr.
+//!
+//! In reading order:
+//!
+//! - `stdout`: buffered standard output, for data only
+//! - `diagnostics`: errors, warnings and plain lines on stderr
+//! - `escape`: control and invisible characters
+//! - `progress`: progress bars
+//! - `prompt`, `confirmation`: secrets, irreversible actions
 
 mod confirmation;
 mod diagnostics;

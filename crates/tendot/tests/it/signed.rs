@@ -482,7 +482,7 @@ fn upstream_records_must_be_signed() {
     assert!(page.contains("Signed by 300:0.NA/10.5555, valid until 20"), "{page}");
 }
 
-/// A verified record is not served from the cache after its signature has expired, whatever its TTL is.
+/// A verified record is not served from the cache after its signature has expired, regardless of its TTL.
 #[test]
 fn signatures_expire_in_the_cache() {
     let fixture = TrustFixture::new();

@@ -1,4 +1,13 @@
 //! Value types of the Handle System, one decoder per type.
+//!
+//! In reading order:
+//!
+//! - `text`: `URL`, `EMAIL`, `DESC`
+//! - `handle_data`: `HS_SERV`, `HS_ALIAS`
+//! - `hs_site`: `HS_SITE`
+//! - `hs_admin`, `reference_lists`: `HS_ADMIN`; `HS_VLIST`, `HS_PRIMARY`
+//! - `hs_pubkey`, `hs_seckey`: keys
+//! - `hs_cert`, `hs_signature`: certificates of keys, signed digests of values
 
 mod handle_data;
 mod hs_admin;

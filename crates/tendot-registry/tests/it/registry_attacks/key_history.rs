@@ -4,8 +4,8 @@ use super::*;
 use crate::fixtures::HookedStore;
 use crate::support::stores::empty_store;
 
-store_tests!(memory, embedded => { audit_f5_long_history_locks_nobody_out, audit_f5_one_secret_at_two_indexes });
-store_tests!(postgres => { audit_f5_long_history_locks_nobody_out, audit_f5_one_secret_at_two_indexes });
+store_tests!(memory, embedded => { audit_f5_long_history_keeps_keys_usable, audit_f5_one_secret_at_two_indexes });
+store_tests!(postgres => { audit_f5_long_history_keeps_keys_usable, audit_f5_one_secret_at_two_indexes });
 
 const NAME: &str = "10.1/key";
 
@@ -31,8 +31,8 @@ fn key_indexes(registry: &tendot_registry::Registry) -> Vec<u32> {
     keys.iter().map(|key| key.index).collect()
 }
 
-/// The history is read once, whatever its length, and each change of it once. A budget is not exceeded.
-fn audit_f5_long_history_locks_nobody_out(kind: StoreKind) {
+/// The history is read once, regardless of its length, and each change of it once. A budget is not exceeded.
+fn audit_f5_long_history_keeps_keys_usable(kind: StoreKind) {
     let (store, _directory) = empty_store(kind);
     let store = HookedStore::new(store);
     let keys = |first: u8| vec![secret(300, "one", first), secret(301, "two", 0x0c)];

@@ -1,8 +1,18 @@
 //! The registry API, `/api/v1`: one file or folder per resource. Errors are problem details (RFC 9457); the rules,
 //! authorization included, are those of `tendot_registry`.
 //!
-//! `endpoints.rs` has the table of all endpoints, `api_request.rs` the parsed request and its errors; replies and OpenAPI
-//! fragments that the resources share are here.
+//! Replies and OpenAPI fragments that the resources share are here. In reading order:
+//!
+//! - `endpoints.rs`: table of all endpoints
+//! - `query_parameters.rs`: query parameters of each operation
+//! - `api_request.rs`: parsed request and its errors
+//! - `idempotency.rs`: idempotency keys and replayed replies
+//! - `dois.rs`, `batch/`: one DOI, many DOIs
+//! - `parties/`: agencies, registrants, prefixes, tokens, transfers
+//! - `metadata.rs`, `history.rs`, `redactions.rs`: metadata and history of a name, redaction of its history
+//! - `changes/`, `reports.rs`: change feed, reports on a prefix
+//! - `sessions.rs`: authenticated sessions
+//! - `schemas.rs`: OpenAPI schemas
 
 mod api_request;
 mod batch;

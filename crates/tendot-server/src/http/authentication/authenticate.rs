@@ -12,7 +12,7 @@ use tokio::sync::{OnceCell, Semaphore};
 use crate::authenticated_key::AuthenticatedKey;
 use crate::clock::to_unix_seconds;
 use crate::gcra::Rate;
-use crate::guess_throttle::{Account, AttemptSource, AuthAttempt, GuessThrottle};
+use crate::guess_throttle::{AttemptSource, AuthAttempt, GuessThrottle, ThrottledAccount};
 use crate::http::REQUEST_BUDGET;
 use crate::http::authentication::credential_watch::{
     CredentialWatch, OperatorToken, UsedCredential, is_operator_token,
@@ -83,7 +83,7 @@ impl Authenticator {
     pub(in crate::http) fn start_attempt(
         &self,
         request: &RequestHead<'_>,
-        account: Account<'_>,
+        account: ThrottledAccount<'_>,
     ) -> Result<AuthAttempt<'_>, AuthenticationError> {
         let source = request.client.map_or(AttemptSource::Hidden, AttemptSource::Connection);
         self.guess_throttle.start_attempt(source, account).map_err(AuthenticationError::Throttled)
@@ -225,7 +225,7 @@ impl Authenticator {
             return Ok((key.clone(), UsedCredential::Key(key)));
         }
         // Another server of the site stores the key.
-        let attempt = self.start_attempt(request, Account::Identity(&claim))?;
+        let attempt = self.start_attempt(request, ThrottledAccount::Identity(&claim))?;
         if !verify_secret_at_peer(&self.registry, &claim, password).await {
             return Err(AuthenticationError::Failed);
         }
@@ -260,7 +260,7 @@ impl Authenticator {
         is_match: impl Fn(&HandleValue<'_>) -> bool,
         request: &RequestHead<'_>,
     ) -> Result<AuthenticatedKey, AuthenticationError> {
-        let attempt = self.start_attempt(request, Account::Identity(claim))?;
+        let attempt = self.start_attempt(request, ThrottledAccount::Identity(claim))?;
         let (keys, attempt) = self.read_keys(claim, attempt).await?;
         let mut keys = keys.iter().filter(|key| claim.index == 0 || key.index == claim.index);
         let authenticated = keys.find(|key| is_match(key)).and_then(|key| AuthenticatedKey::new(claim, key));
@@ -285,7 +285,7 @@ impl Authenticator {
         {
             Ok(Some(identity)) => Ok(Caller::Token(identity)),
             Ok(None) => {
-                self.start_attempt(request, Account::Tokens)?;
+                self.start_attempt(request, ThrottledAccount::Tokens)?;
                 Err(AuthenticationError::InvalidToken)
             }
             Err(error) => {

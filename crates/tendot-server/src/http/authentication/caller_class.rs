@@ -1,4 +1,4 @@
-//! Class of a caller: whose share of a resource a request uses.
+//! Class of a caller, by which shared resources are divided.
 
 use tendot_registry::Caller;
 
@@ -9,7 +9,7 @@ use crate::authenticated_key::canonical_handle;
 pub(crate) enum CallerClass {
     Operator,
     Anonymous,
-    /// Agency, registrant, or handle, by whatever token or key.
+    /// Agency, registrant or handle, regardless of the token or key.
     Identity(String),
 }
 

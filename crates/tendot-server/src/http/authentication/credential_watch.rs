@@ -1,4 +1,4 @@
-//! Watches the credentials of a response that lasts: it must not outlive them.
+//! Ends long-running responses when their credentials expire or are revoked.
 
 use std::fmt;
 use std::future::pending;
@@ -17,8 +17,10 @@ use crate::http::authentication::key_proof::verify_secret_at_peer;
 use crate::http::authentication::{HttpSessionId, HttpSessionTable};
 use crate::http::server::x509::CertificateSubject;
 
-/// Interval between two checks, and of those that ask another server.
+/// Interval between checks of local credentials.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Interval between checks of keys that another server verifies.
 const PEER_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Token of the operator; it can be replaced.
@@ -40,14 +42,14 @@ pub(crate) enum UsedCredential {
     Session(HttpSessionId, AuthenticatedKey),
 }
 
-/// Redacted: tokens and secrets.
+/// Omits tokens and secrets.
 impl fmt::Debug for UsedCredential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("UsedCredential")
     }
 }
 
-/// Watches a credential until it is not valid any more.
+/// Watches a credential until it is no longer valid.
 pub(crate) struct CredentialWatch {
     pub(super) registry: Arc<Registry>,
     pub(super) operator_token: OperatorToken,

@@ -11,7 +11,7 @@ use tendot_proto::{Budget, HandleValue, ValueReference};
 use tendot_registry::{Error, Registry};
 
 use crate::authenticated_key::AuthenticatedKey;
-use crate::guess_throttle::{Account, AuthAttempt};
+use crate::guess_throttle::{AuthAttempt, ThrottledAccount};
 use crate::http::REQUEST_BUDGET;
 use crate::http::authentication::auth_params::{ChallengeAnswer, encode_base64};
 use crate::http::authentication::credential_watch::is_key_current;
@@ -101,7 +101,7 @@ impl Authenticator {
         request: &RequestHead<'_>,
     ) -> Result<AuthenticatedKey, AuthenticationError> {
         let claim = answer.claim.clone();
-        let attempt = self.start_attempt(request, Account::Identity(&claim))?;
+        let attempt = self.start_attempt(request, ThrottledAccount::Identity(&claim))?;
         let (keys, attempt) = self.read_keys(&claim, attempt).await?;
         let (index, keys) = self.verify_proof(nonce.to_vec(), answer, keys, attempt).await?;
         let key = keys.iter().find(|key| key.index == index);

@@ -1,4 +1,9 @@
 //! APIs of other services, for their clients.
+//!
+//! In reading order:
+//!
+//! - `doi_ra.rs`: `/doiRA`, the registration agency of a name, as at doi.org
+//! - `reverse_lookup.rs`: `/hrls/handles`, names by their values, as in EUDAT's servlet
 
 pub(crate) mod doi_ra;
 pub(crate) mod reverse_lookup;

@@ -1,5 +1,16 @@
-//! Handle.Net's JSON API, `/api/…`: one file per resource, `reply_body.rs` for its bodies, `schemas.rs` for their schemas, and
-//! `tunnel.rs` for messages of the native protocol inside HTTP.
+//! Handle.Net's JSON API, `/api/…`: one file per resource.
+//!
+//! In reading order:
+//!
+//! - `handles.rs`: read and write a record
+//! - `handle_list.rs`: names under a prefix
+//! - `prefixes.rs`: homed prefixes
+//! - `site.rs`: site record of this server
+//! - `sessions.rs`: authenticated sessions
+//! - `verifications.rs`: proofs that other servers received
+//! - `reply_body.rs`: response bodies as JSON and JSONP, and errors
+//! - `schemas.rs`: OpenAPI schemas of handle values
+//! - `tunnel.rs`: messages of the native protocol inside HTTP
 
 mod handle_list;
 mod handles;

@@ -8,7 +8,7 @@ use tendot_registry::{Caller, Error, ResolveQuery};
 use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
 
-use crate::guess_throttle::Account;
+use crate::guess_throttle::ThrottledAccount;
 use crate::http::authentication::{AuthParams, AuthenticationError, ChallengeAnswer};
 use crate::http::handle_api::handles::{JSON, with_error};
 use crate::http::handle_api::reply_body::{
@@ -70,10 +70,11 @@ impl HttpServer {
         };
         let is_valid = match (nonce, params.cnonce(), proof) {
             (Some(nonce), Some(cnonce), Ok(proof)) => {
-                let attempt = match self.authenticator.start_attempt(request, Account::Identity(&claim)) {
-                    Ok(attempt) => attempt,
-                    Err(error) => return authentication_error(error, handle, request),
-                };
+                let attempt =
+                    match self.authenticator.start_attempt(request, ThrottledAccount::Identity(&claim)) {
+                        Ok(attempt) => attempt,
+                        Err(error) => return authentication_error(error, handle, request),
+                    };
                 let (keys, attempt) = match self.authenticator.read_keys(&claim, attempt).await {
                     Ok(keys) => keys,
                     Err(error) => return authentication_error(error, handle, request),

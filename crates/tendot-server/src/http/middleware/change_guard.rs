@@ -60,7 +60,7 @@ fn check_media_type(headers: &HeaderMap, has_password: bool) -> Result<(), Refus
 }
 
 /// Whether a request comes from this origin or from no page: by `Sec-Fetch-Site`, which browsers send over TLS and to
-/// loopback, and by `Origin`. Each of them that is present has to say so, and what cannot be understood does not.
+/// loopback, and by `Origin`. Every one that is present must match; an invalid value does not match.
 fn is_same_origin(headers: &HeaderMap, authority: Option<&Authority>, is_encrypted: bool) -> bool {
     let mut sites = headers.get_all("sec-fetch-site").iter();
     let host = authority.map(Authority::as_str).or_else(|| headers.get(HOST)?.to_str().ok());
@@ -69,8 +69,8 @@ fn is_same_origin(headers: &HeaderMap, authority: Option<&Authority>, is_encrypt
         && origins.all(|origin| host.is_some_and(|host| is_origin_of(origin, host, is_encrypted)))
 }
 
-/// Whether an origin has this host and port. One without TLS is another one than that of a request over TLS; without TLS, a proxy
-/// that does not say so may have ended it.
+/// Whether an origin has this host and port. `http` does not match a request over TLS; `https` matches a request without TLS,
+/// because a proxy may have terminated TLS.
 fn is_origin_of(origin: &HeaderValue, host: &str, is_encrypted: bool) -> bool {
     let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
     let Some((scheme, authority)) = origin else { return false };
@@ -152,7 +152,7 @@ mod tests {
         );
     }
 
-    /// Headers that contradict each other, and those that cannot be understood, are refused.
+    /// Contradictory and invalid headers are rejected.
     #[test]
     fn audit_f9_both_headers_count() {
         let same = ["Sec-Fetch-Site: same-origin", "Origin: http://doi.example.org:8080"];

@@ -7,6 +7,7 @@
 //! - `request_id.rs`: `X-Request-Id`
 //! - `rate_limit.rs`: requests per client network, 429
 //! - `response_cache.rs`: cached responses
+//! - `change_guard.rs`: changes with a password from pages of other origins, 403
 //! - `compression.rs`: gzip
 //! - `metrics.rs`: request, connection and upstream metrics
 //! - `access_log.rs`: one line per request

@@ -1,5 +1,15 @@
 //! HTML pages. Record contents are untrusted: the templates escape them, `page_budget.rs` bounds them and escapes control
 //! characters, and only URLs that `redirect_target.rs` accepts become links.
+//!
+//! In reading order:
+//!
+//! - `home.rs`, `docs.rs`: home page, API reference
+//! - `record.rs`: record of a name, with `registration.rs` (registry data) and `values.rs` (handle values)
+//! - `history.rs`, `trace.rs`, `problem.rs`: history of a name, resolution trace, error pages
+//! - `party_names.rs`: names of parties and authors instead of ids
+//! - `page_budget.rs`, `code_spans.rs`: bounded text, code in messages
+//! - `identity.rs`: operator and resolver that pages show
+//! - `static_files.rs`: stylesheet, icon, `robots.txt`, `security.txt`
 
 mod code_spans;
 mod docs;

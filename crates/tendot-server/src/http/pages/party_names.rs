@@ -50,7 +50,7 @@ impl PartyNames {
             "" => String::new(),
             "operator" => "the operator of this service".into(),
             "import" => "an import".into(),
-            principal => name(principal).unwrap_or_else(|| "the service itself".into()),
+            principal => name(principal).unwrap_or_else(|| "this service".into()),
         }
     }
 
@@ -132,7 +132,7 @@ mod tests {
             ("301:10.5555/ADMIN", "the administrator of 10.5555/ADMIN"),
             ("operator", "the operator of this service"),
             ("import", "an import"),
-            ("statistics", "the service itself"),
+            ("statistics", "this service"),
             ("", ""),
         ] {
             assert_eq!(names.author(principal), expected, "{principal}");

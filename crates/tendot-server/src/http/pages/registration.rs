@@ -117,7 +117,7 @@ impl RegistrationCard {
         let mut add = |label, text: Option<String>| {
             rows.extend(text.map(|text| RegistrationRow { label, text, date: None }));
         };
-        // An id tells visitors nothing.
+        // Internal ids are not shown on pages.
         let party = |name: &Option<String>, unknown: &str| name.as_deref().unwrap_or(unknown).to_owned();
         let non_empty = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let (mut title, mut creators) = (None, None);

@@ -63,14 +63,14 @@ impl ResolutionTrace {
         }
     }
 
-    /// Adds the records whose locations were left out; the name resolves without them.
+    /// Adds the records whose locations are ignored; the name resolves without them.
     fn add_missing(&mut self, missing: &[MissingRecord]) {
         for MissingRecord { name, reason, is_unknown } in missing {
             if *is_unknown {
-                let hint = "its locations are left out, and the choice is not cached: retry later";
+                let hint = "its locations are ignored and the selection is not cached; retry later";
                 self.add_failure("locations", format!("cannot fetch `{name}`: {reason}"), hint);
             } else {
-                let hint = "its locations are left out: correct the record that names it";
+                let hint = "its locations are ignored; fix the record that includes it";
                 self.add_failure("locations", format!("no locations in `{name}`: {reason}"), hint);
             }
         }

@@ -25,7 +25,7 @@ pub(crate) struct EncodedTarget {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RedirectedMethod {
     Get,
-    /// The response has no body.
+    /// Same status as GET, without a body.
     Head,
     /// After 301, clients may send `POST` again as `GET` (RFC 9110, section 15.4.2), so that the status is 308.
     Other,

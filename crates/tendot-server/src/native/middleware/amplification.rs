@@ -2,8 +2,8 @@
 //!
 //! An address is verified for a while by a message over TCP. Until then it gets at most [`MAX_UNVERIFIED_RESPONSE_BYTES`] for one
 //! request, and its network in any ten seconds at most the larger of a budget and three times the bytes received. Instead of a
-//! larger response it gets an error that makes clients connect over TCP. Constant memory, no locks. In force whatever the rate
-//! limits are: others would be attacked, who cannot choose them.
+//! larger response it gets an error that makes clients connect over TCP. Constant memory, no locks. Applies even if
+//! rate limits are disabled, because the victims are third parties.
 
 use std::array;
 use std::hash::{BuildHasher as _, RandomState};

@@ -167,7 +167,7 @@ mod tests {
             check(key, parts.iter().map(|part| key - (part >> (64 - width)).min(key)).collect());
         }
 
-        /// Damaged blocks neither panic nor loop.
+        /// Corrupt blocks neither panic nor loop.
         #[test]
         fn any_bytes(key: u64, hash: u64, bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             if let Some(block) = HashBlock::parse(key, &bytes) {

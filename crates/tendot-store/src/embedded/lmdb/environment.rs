@@ -77,7 +77,7 @@ pub(crate) fn open_read_only_fallback(directory: &Path, transaction: u64) -> Res
         let flags = EnvFlags::READ_ONLY | EnvFlags::NO_LOCK | EnvFlags::NO_SUB_DIR | EnvFlags::NO_READ_AHEAD;
         // SAFETY: no lock is needed without writers: LMDB refuses our writes, and our directory lock excludes other processes.
         unsafe { options.flags(flags | snapshot) };
-        // SAFETY: as above. The path is that of the file, so this environment is distinct from that of the directory.
+        // SAFETY: as above. The path is the file's, so this environment is distinct from the directory's.
         let open = |options: &EnvOpenOptions<WithTls>| unsafe { options.open(directory.join("data.mdb")) };
         let env = open_with_largest_map(&mut options, open)?;
         let found = env.read_txn()?.id() as u64;
@@ -85,7 +85,7 @@ pub(crate) fn open_read_only_fallback(directory: &Path, transaction: u64) -> Res
             return Ok(env);
         }
     }
-    Err(io::Error::other("the last committed state is not in the file").into())
+    Err(io::Error::other("last committed transaction not found in data.mdb").into())
 }
 
 /// Syncs `data.mdb` through each open descriptor, and ignores errors. The system reports a failed sync once to each of them: LMDB's

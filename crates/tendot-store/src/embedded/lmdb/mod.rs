@@ -239,7 +239,7 @@ fn unknown_format(directory: &Path, format: &[u8]) -> OpenError {
     OpenError::UnknownFormat { directory: directory.into(), found }
 }
 
-/// Store error of an LMDB error; damaged pages are corruption.
+/// Store error of an LMDB error; unreadable pages are corruption.
 pub(crate) fn backend_error(operation: &'static str, error: heed::Error) -> StoreError {
     match &error {
         heed::Error::Mdb(MdbError::Corrupted | MdbError::PageNotFound | MdbError::CursorFull) => {

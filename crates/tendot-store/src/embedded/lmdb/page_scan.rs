@@ -1,6 +1,6 @@
-//! Reads a database in small steps without LMDB, so that damaged pages cannot crash the process.
+//! Reads a database in small steps without LMDB, so that corrupt pages cannot crash the process.
 //!
-//! Each step sees the last committed state for a moment only, so old pages are not kept from being reused.
+//! Each step uses a short read transaction, so that LMDB can reuse freed pages.
 
 use super::page_check::{
     INVALID_PAGE, MAX_TREE_DEPTH, NODE_OVERFLOW, PAGE_BRANCH, PAGE_HEADER_LEN, PAGE_LEAF, PAGE_OVERFLOW,
@@ -20,7 +20,7 @@ pub(crate) struct ScanStep {
     pub(crate) bytes: u64,
     /// Key from which the next step continues; `None` at the end of the database.
     pub(crate) next: Option<Vec<u8>>,
-    /// Damaged pages; what follows them is read.
+    /// Corrupt pages; the scan continues after them.
     pub(crate) faults: Vec<String>,
 }
 

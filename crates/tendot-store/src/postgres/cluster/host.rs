@@ -43,7 +43,7 @@ pub(crate) struct HostObservation {
     pub(crate) is_confirmed: bool,
     /// Last commit confirmed by a primary; without a primary, a standby that returns and still has it serves reads again.
     pub(crate) confirmed_commit: Option<CommitId>,
-    /// Timeline, as the host says itself.
+    /// Timeline reported by the host.
     pub(crate) timeline: HostTimeline,
 }
 
@@ -76,11 +76,11 @@ pub(crate) struct HostStatus {
     pub(crate) last_commit: Option<CommitId>,
     /// Whether it has a commit that the last known primary had.
     pub(crate) is_confirmed: bool,
-    /// Timeline, as the host says itself.
+    /// Timeline reported by the host.
     pub(crate) timeline: HostTimeline,
     /// Highest timeline that a server has recorded in its tables.
     pub(crate) recorded_timeline: Option<Timeline>,
-    /// Its time in milliseconds since 1970, and when it was that.
+    /// Clock of the host in milliseconds since 1970, and when it was read.
     pub(crate) clock_ms: u64,
     pub(crate) measured_at: Instant,
 }

@@ -138,7 +138,7 @@ impl Cluster {
         if is_superseded { Err(DatabaseError::Superseded) } else { Ok(()) }
     }
 
-    /// Learns timelines before the first poll: from the tables of the hosts, and from the hosts themselves.
+    /// Loads known timelines before the first poll: from the tables of the hosts and from the hosts.
     pub(crate) fn learn_timelines(&self, systems: &[u64], timelines: impl IntoIterator<Item = Timeline>) {
         let mut primary = self.primary_state();
         primary.forget_other_systems(systems);
@@ -216,7 +216,7 @@ impl Cluster {
             tracing::warn!(
                 host = %host.address,
                 timeline = status.timeline.current.map(|timeline| timeline.number),
-                "second primary detected; host is not used; stop it"
+                "second primary detected; ignoring this host: stop it"
             );
         }
         observation.state = if status.is_primary {

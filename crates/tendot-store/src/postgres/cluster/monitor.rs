@@ -149,7 +149,7 @@ impl MonitorTask {
         let sql = record_timeline_sql(highest);
         if let Err(error) = with_timeout(self.timeout, client.batch_execute(&sql)).await {
             // Other transactions may hold the lock; the next poll repeats it.
-            tracing::debug!(%error, %highest, "timeline not recorded");
+            tracing::debug!(%error, %highest, "cannot record the timeline");
             drop(Object::take(client));
             return None;
         }
@@ -170,7 +170,7 @@ impl MonitorTask {
             Err(error) if error::is_unsupported(&error) => {
                 tracing::warn!(
                     reason = error::message(&error),
-                    "the database does not tell its timeline: a primary that a promotion has superseded is not recognized"
+                    "cannot read the timeline of the database: a superseded primary is not detected"
                 );
                 self.has_no_timelines.store(true, Ordering::Relaxed);
                 Ok(HostTimeline::default())

@@ -1,4 +1,4 @@
-//! Which host is the primary, if several accept writes: the one on the highest timeline that any server has seen.
+//! Selection of the primary: the host on the highest timeline that any server has seen.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -11,10 +11,10 @@ use super::timeline::{HostTimeline, SELECT_TIMELINE, Timeline, recorded_timeline
 use crate::postgres::PostgresOpenError;
 use crate::postgres::error::{DatabaseError, is_unsupported};
 
-/// Current primary, or since when there is none.
+/// Current primary, or the time since which there is none.
 ///
-/// A host stays primary while it says so, unless a promotion has superseded it. Of two primaries on the same timeline, the one
-/// that was seen first stays.
+/// A host remains primary while it accepts writes, unless a promotion has superseded it. Of two primaries on the same timeline,
+/// the one that was seen first is used.
 #[derive(Debug)]
 pub(super) struct PrimaryState {
     /// Index of the host.
@@ -54,7 +54,7 @@ impl PrimaryState {
     pub(super) fn forget_other_systems(&mut self, systems: &[u64]) {
         let Some(highest) = self.highest else { return };
         if !systems.is_empty() && !systems.contains(&highest.system) {
-            tracing::warn!(%highest, "the database was replaced by another one: its system identifier has changed");
+            tracing::warn!(%highest, "system identifier changed: the database was replaced");
             self.highest = None;
         }
     }
@@ -87,7 +87,7 @@ impl Cluster {
                 tracing::warn!(
                     host = %current.address,
                     highest = primary.highest.map(|highest| highest.number),
-                    "a promotion has superseded the primary; it gets no more writes"
+                    "primary superseded by a promotion; no longer sending it writes"
                 );
                 self.clear_primary(primary);
             }

@@ -1,5 +1,4 @@
-//! Timeline of a database host, by which a primary that a promotion has superseded is recognized, and its two records: in the
-//! database and in a file.
+//! PostgreSQL timelines: detect a superseded primary. Recorded in the database and in a file.
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -54,7 +53,7 @@ impl FromStr for Timeline {
     }
 }
 
-/// Timeline of a host as it says itself.
+/// Timeline reported by a host.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct HostTimeline {
     /// System identifier; `None` if the database has no timelines.
@@ -119,7 +118,7 @@ impl TimelineFile {
             Err(error) if !self.has_failed.swap(true, Ordering::Relaxed) => tracing::error!(
                 path = %self.path.display(),
                 %error,
-                "cannot write the timeline file: after a restart, a superseded primary may be used; check the disk"
+                "cannot write the timeline file: a superseded primary might be used after a restart; check the disk"
             ),
             Err(_) => {}
         }

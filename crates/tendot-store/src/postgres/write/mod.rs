@@ -1,4 +1,11 @@
 //! Writer task with group commit, and the queue to it.
+//!
+//! In reading order:
+//!
+//! - `transaction`: one write transaction in two round trips
+//! - `write_batch`: state and writes of a transaction
+//! - `statements`: SQL statements
+//! - `columns`: rows as column arrays
 
 pub(crate) mod columns;
 pub(crate) mod statements;

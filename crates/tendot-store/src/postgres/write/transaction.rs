@@ -26,8 +26,8 @@ use crate::{ChangeSet, NameKey, StoreError, StoreHead};
 /// Maximum size of the records prefetched for a group.
 const MAX_PREFETCH_BYTES: usize = 256 << 20;
 
-/// Milliseconds by which a log entry may be ahead of the clock of the database: more is a wrong clock, which must not count for all
-/// later entries.
+/// Maximum milliseconds by which a log entry may be ahead of the database clock. A larger difference is a wrong clock and must not
+/// shift all later entries.
 const MAX_CLOCK_LEAD_MS: u64 = 60_000;
 
 /// Group of change sets whose transaction was committed.
@@ -149,7 +149,7 @@ impl LockedCounters {
     }
 
     /// Fails if a promotion has superseded the host: by the timeline that a server has recorded in it, or that this one has seen.
-    /// `row` is that of [`SELECT_TIMELINE`].
+    /// `row`: result of [`SELECT_TIMELINE`].
     pub(crate) fn check_timeline(&self, row: &Row, cluster: &Cluster) -> Result<(), DatabaseError> {
         let host = HostTimeline::from_row(row)?.current;
         let is_superseded =
@@ -161,7 +161,7 @@ impl LockedCounters {
         }
     }
 
-    /// Time of a log entry that is to have this time: never before that of the last entry, nor far ahead of the database.
+    /// Clamps a timestamp: not before the last log entry, not far ahead of the database clock.
     pub(crate) fn clamp_timestamp(&self, timestamp_ms: u64) -> u64 {
         timestamp_ms.min(self.max_timestamp_ms).max(self.timestamp_ms)
     }

@@ -98,7 +98,7 @@ async fn commit_parts(store: &PostgresStore, round: &str, number: usize) -> Resu
     commit(store, edits).await
 }
 
-/// Commits once, with retries: some tests have a short time-out.
+/// Commits once, with retries: some tests have a short timeout.
 async fn warm_up(store: &PostgresStore, number: usize) {
     let mut attempts = 0;
     wait_until_async("a commit succeeds", async || {

@@ -285,7 +285,7 @@ fn failover_under_load() {
         let mut in_doubt = 0;
         for client in clients {
             let (results, slowest) = client.await.unwrap();
-            // Normally after one second; not after the time-out for commits, which is 20 seconds.
+            // Normally after one second; not after the timeout for commits, which is 20 seconds.
             assert!(slowest < Duration::from_secs(15), "rejected after {slowest:?}");
             for (name, result) in results {
                 let exists = store.get(&NameKey::new(&name).unwrap()).await.unwrap().is_some();

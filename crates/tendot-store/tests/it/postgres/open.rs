@@ -195,7 +195,7 @@ fn waits_for_concurrent_migration() {
         server.execute(&database, "update tendot_schema set version = 0").await;
         let settings = PostgresSettings { wait_timeout: Duration::from_millis(300), ..settings() };
         other.batch_execute("begin; select 1 from tendot_schema for update").await.unwrap();
-        // With this short time-out, other calls may fail, too, on a busy machine.
+        // With this short timeout, other calls may fail, too, on a busy machine.
         wait_until_async("opening ends because of the lock", async || {
             let error = PostgresStore::open(&address, &settings).await.unwrap_err();
             assert!(
@@ -209,7 +209,7 @@ fn waits_for_concurrent_migration() {
         })
         .await;
         let release = async {
-            // Longer than the time-out for other locks.
+            // Longer than the timeout for other locks.
             tokio::time::sleep(3 * settings.wait_timeout).await;
             other.batch_execute("commit").await.unwrap();
         };

@@ -103,7 +103,7 @@ fn acknowledged_commits_survive_crash() {
     });
 }
 
-/// Calls to a server that accepts connections and never responds end with a time-out.
+/// Calls to a server that accepts connections and never responds end with a timeout.
 #[test]
 fn unresponsive_server_times_out() {
     let server = PostgresServer::start_volatile("");

@@ -37,10 +37,10 @@ fn with_file(path: &Path) -> PostgresSettings {
     PostgresSettings { timeline_file: Some(path.into()), ..settings() }
 }
 
-/// Every write that begins after the promotion was seen is in the promoted host: also after a restart, in any order of hosts, and
-/// with only the old primary in reach.
+/// Every write that begins after the promotion was seen is in the promoted host: even after a restart, in any order of hosts, and
+/// with only the old primary reachable.
 #[test]
-fn superseded_primary_gets_no_writes() {
+fn superseded_primary_receives_no_writes() {
     let cluster = PostgresCluster::start();
     let directory = tempfile::tempdir().unwrap();
     let timeline_file = directory.path().join("timeline");
@@ -49,7 +49,7 @@ fn superseded_primary_gets_no_writes() {
         old.alter_system("synchronous_standby_names = ''");
         let settings = with_file(&timeline_file);
         let store = Arc::new(PostgresStore::open(&url(&[old, new]), &settings).await.unwrap());
-        // It never learns of the new primary by itself.
+        // It cannot reach the new primary.
         let isolated = open(&url(&[old])).await;
         create(&store, "10.1000/first").await.unwrap();
         wait_until_caught_up(&store).await;
@@ -96,7 +96,7 @@ fn superseded_primary_gets_no_writes() {
         let timelines: Vec<_> = store.hosts().iter().map(|host| host.timeline).collect();
         assert_eq!(timelines, [Some(1), Some(2)]);
 
-        // The server that sees both has told the old primary.
+        // The server that reaches both recorded the timeline in the old primary.
         wait_until_async("the isolated server is refused", async || {
             let refused = create(&isolated, "10.1000/isolated").await.is_err();
             refused && isolated.hosts()[0].role == HostRole::SecondPrimary

@@ -55,7 +55,7 @@ fn retries_end_at_deadline() {
     block_on(async {
         let (store, server, database) = open_failing("40001", u32::MAX, &short_timeout()).await;
         let committing = commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]);
-        let error = tokio::time::timeout(WAIT_TIMEOUT, committing).await.expect("no time-out").unwrap_err();
+        let error = tokio::time::timeout(WAIT_TIMEOUT, committing).await.expect("no timeout").unwrap_err();
         assert!(matches!(error, CommitError::Store(StoreError::Unavailable { .. })), "{error}");
         assert!(error.to_string().contains("not now"), "{error}");
         assert!(store.get(&NameKey::new("10.1000/1").unwrap()).await.unwrap().is_none());
@@ -132,7 +132,7 @@ fn terminated_connections_are_replaced() {
     });
 }
 
-/// A commit waits for the writers' lock until its time-out; reads are not affected.
+/// A commit waits for the writers' lock until its timeout; reads are not affected.
 #[test]
 fn lock_timeout() {
     block_on(async {
@@ -148,7 +148,7 @@ fn lock_timeout() {
     });
 }
 
-/// Opening ends with a time-out if the server, such as a connection pooler, accepts logins and then never responds.
+/// Opening ends with a timeout if the server, such as a connection pooler, accepts logins and then never responds.
 #[test]
 fn unresponsive_after_login() {
     block_on(async {
@@ -158,7 +158,7 @@ fn unresponsive_after_login() {
         let settings = short_timeout();
         proxy.hold_at(Some(b"set statement_timeout"));
         let opened = tokio::time::timeout(WAIT_TIMEOUT, PostgresStore::open(&address, &settings));
-        let error = opened.await.expect("no time-out").unwrap_err();
+        let error = opened.await.expect("no timeout").unwrap_err();
         assert!(matches!(error, PostgresOpenError::Unreachable { .. }), "{error}");
         assert!(error.to_string().contains("request timed out"), "{error}");
         proxy.hold_at(None);

@@ -1,8 +1,8 @@
 //! `tendot import`: reads records in four formats, checks them, and writes them to a store.
 //!
-//! `source.rs` opens an input and detects its format; one file per format; `check.rs` refuses or warns; `chunk.rs` collects
-//! checked records; `record_editor.rs` applies the operations of a batch file that are not bulk writes; `report.rs` prints
-//! diagnostics and counts.
+//! `source.rs` opens an input and detects its format; one file per format (`jsonl.rs`, `csv.rs`, `handle_net.rs`, `handle_batch.rs`);
+//! `check.rs` refuses or warns; `chunk.rs` collects checked records; `record_editor.rs` applies the operations of a batch file that
+//! are not bulk writes; `report.rs` prints diagnostics and counts.
 
 mod check;
 mod chunk;

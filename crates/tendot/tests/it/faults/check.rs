@@ -7,11 +7,11 @@ use serde_json::{Value as Json, json};
 use tendot_testing::http::{HttpConnection, HttpRequest, HttpResponse};
 use tendot_testing::wait_for;
 
+use super::history_check::{Change, HistoryChecker, NameState};
 use super::ledger::{ObservedState, Operation, Outcome, ProposalState, Token};
 use super::load::{Load, QUOTA};
 use super::replay_check;
 use super::service::{HANDLE_PREFIX, MAIN_PREFIX, QUOTA_PREFIX};
-use super::timeline::{Change, NameState, Timeline};
 
 /// Revoked tokens that are checked: the last ones.
 const MAX_REVOKED_TOKENS: usize = 5;
@@ -103,7 +103,7 @@ impl Load {
         let (mut histories, mut errors) = (BTreeMap::new(), Vec::new());
         for (name, operations) in by_name {
             let history = reader.history(name);
-            match Timeline::check(name, &history, &operations) {
+            match HistoryChecker::check(name, &history, &operations) {
                 Ok(state) => drop(histories.insert(name.to_owned(), (history, state))),
                 Err(error) => errors.push(error),
             }

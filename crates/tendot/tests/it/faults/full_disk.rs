@@ -1,4 +1,4 @@
-//! The disk of the embedded store becomes full, and has space again: only what did not fit is refused.
+//! The disk of the embedded store becomes full, until space is freed: only what did not fit is refused.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use super::service::Service;
 /// Times that the disk becomes full per store.
 const FILLS_PER_STORE: u64 = 5;
 
-/// Refusals for lack of space before there is space again.
+/// Refusals for lack of space before space is freed.
 const REFUSALS_PER_FILL: u64 = 15;
 
 #[test]
@@ -30,7 +30,7 @@ fn check_full_disk(mount: impl Fn() -> MountedDisk) {
     let mut rng = seeded_rng();
     for first in (0..fills).step_by(FILLS_PER_STORE as usize) {
         let disk = mount();
-        let (data, ballast) = (disk.path().join("data"), disk.path().join("ballast"));
+        let (data, filler) = (disk.path().join("data"), disk.path().join("filler"));
         let service = Service::embedded(data.to_str().unwrap(), QUOTA);
         let load = Load::new(service, LoadSettings::default());
         let seed = rng.next_u64();
@@ -38,9 +38,9 @@ fn check_full_disk(mount: impl Fn() -> MountedDisk) {
             for _ in first..fills.min(first + FILLS_PER_STORE) {
                 load.wait_for_progress(rng.in_range(1, 50) as u64);
                 let enough = load.ledger.code_count("disk-full") + REFUSALS_PER_FILL;
-                fill(&ballast, &mut rng);
+                fill(&filler, &mut rng);
                 load.wait_until("changes are refused", || load.ledger.code_count("disk-full") >= enough);
-                fs::remove_file(&ballast).unwrap();
+                fs::remove_file(&filler).unwrap();
                 load.wait_for_progress(50);
             }
         });
@@ -50,8 +50,8 @@ fn check_full_disk(mount: impl Fn() -> MountedDisk) {
 }
 
 /// Fills the disk with a file, except for some free blocks.
-fn fill(ballast: &Path, rng: &mut SeededRng) {
-    let mut file = File::create(ballast).unwrap();
+fn fill(filler: &Path, rng: &mut SeededRng) {
+    let mut file = File::create(filler).unwrap();
     let block = [1; 4_096];
     let mut length = 0;
     while file.write_all(&block).is_ok() {

@@ -10,11 +10,11 @@ use tendot_testing::http::HttpRequest;
 /// What a client knows about an operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Outcome {
-    /// Done and durable.
+    /// Committed.
     Acknowledged,
     /// Nothing was changed.
     Refused,
-    /// Done, not done, or done later.
+    /// Committed, not committed, or committed later.
     Unknown,
 }
 

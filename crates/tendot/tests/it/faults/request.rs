@@ -111,7 +111,7 @@ impl<'w> Connections<'w> {
         self.classify(response, server)
     }
 
-    /// Sends a request that can be repeated until it is answered for good: with an idempotency key, or idempotent by itself.
+    /// Retries a request until it gets a final answer: with an idempotency key, or idempotent by itself.
     /// Each attempt goes to a random one of the servers.
     pub(super) fn send_until_answered(
         &mut self,

@@ -1,4 +1,4 @@
-//! The server is stopped with SIGSTOP and continues later, when some clients have given up.
+//! The server is stopped with SIGSTOP and continued after some clients have timed out.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn acknowledged_changes_survive_stop() {
             for _ in first..stops.min(first + STOPS_PER_STORE) {
                 load.wait_for_progress(rng.in_range(1, 100) as u64);
                 load.service.signal(0, "STOP");
-                // Some clients give up meanwhile.
+                // Some clients time out meanwhile.
                 pause(Duration::from_millis(50) + random_time(&mut rng, 250));
                 load.service.signal(0, "CONT");
             }

@@ -92,7 +92,7 @@ impl<'w> Client<'w> {
     }
 
     pub(super) fn finish(&self, operation: usize, answer: &ClassifiedResponse) {
-        // A lost connection, other than a response that says so, means that the server was killed.
+        // A lost connection means that the server was killed; a response with an unknown outcome does not.
         let is_server_dead = answer.status == 0 && self.load.settings.lost_connection_means_kill;
         self.load.ledger.set_server(operation, answer.server);
         self.load.ledger.finish(operation, answer.outcome, is_server_dead);
@@ -136,7 +136,7 @@ impl<'w> Client<'w> {
     fn retire(&mut self, prefix: &str) {
         let mut name = self.name(prefix);
         if prefix == QUOTA_PREFIX {
-            // Older names, too: otherwise the quota would be used up for good.
+            // Older names, too: otherwise the quota would be used up permanently.
             let names = self.load.ledger.len() / OPERATIONS_PER_NAME + NAME_POOL_SIZE;
             name = format!("{prefix}/N{}", self.rng.below(names));
         }

@@ -1,5 +1,5 @@
 //! A standby is promoted while the old primary still accepts writes: no server writes to the old one once the promotion was seen,
-//! also after a restart, and `/readyz` and the metrics show it.
+//! even after a restart, and `/readyz` and the metrics show it.
 
 use tendot_testing::postgres::{PostgresCluster, PostgresServer};
 use tendot_testing::wait_until;
@@ -35,7 +35,7 @@ fn wait_for_readiness(server: &TestServer, status: u16, text: &str) {
 }
 
 #[test]
-fn deposits_go_to_the_promoted_host() {
+fn writes_go_to_the_promoted_host() {
     let cluster = PostgresCluster::start();
     let (old, new) = (&cluster.primary, &cluster.standbys[0]);
     old.alter_system("synchronous_standby_names = ''");
@@ -49,7 +49,7 @@ fn deposits_go_to_the_promoted_host() {
     });
 
     new.promote();
-    let split = "ready, warning: a second database host accepts writes\n";
+    let split = "ready, warning: two primaries: a second database host accepts writes\n";
     for (number, server) in servers.iter().enumerate() {
         wait_for_readiness(server, 200, split);
         check_written(server, &format!("after-{number}"), new);

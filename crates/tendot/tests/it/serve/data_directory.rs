@@ -45,7 +45,7 @@ fn moved_and_deleted_data_directory() {
     assert_eq!(server.get("/api/handles/10.5555/moved").status, 404);
 }
 
-/// A damaged record is 500 `corrupt`, never 404, and the scrub shows it in health check and metrics.
+/// A corrupt record is 500 `corrupt`, never 404, and the scrub shows it in health check and metrics.
 #[test]
 fn damaged_records_are_reported() {
     let dir = TestDir::new();
@@ -68,10 +68,10 @@ fn damaged_records_are_reported() {
         assert_eq!(server.get(path).status, 500, "{path}");
     }
     assert_eq!(server.get("/api/handles/10.5555/absent").status, 404);
-    wait_until("the scrub has ended", || server.metric("tendot_store_scrub_damaged") > 0.0);
+    wait_until("the scrub has ended", || server.metric("tendot_store_scrub_errors") > 0.0);
     let response = server.get("/readyz?write");
     assert_eq!(
         (response.status, &*response.text()),
-        (200, "ready, damaged: the scrub found damage; run `tendot verify`\n")
+        (200, "ready, corrupt: the scrub found corruption; run `tendot verify`\n")
     );
 }

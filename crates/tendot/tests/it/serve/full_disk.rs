@@ -1,4 +1,4 @@
-//! A full disk: 507 for exactly the changes that did not fit, alone and in batches; writing goes on when there is space.
+//! A full disk: 507 for exactly the changes that did not fit, alone and in batches; writes succeed again when space is freed.
 
 use std::collections::BTreeSet;
 
@@ -150,7 +150,7 @@ fn check(disk: &MountedDisk) {
     server.check_names();
     assert_eq!(server.server.get("/10.70000/first").status, 302);
 
-    disk.remove_ballast();
+    disk.remove_filler();
     // XFS frees the space of a removed file later.
     let mut attempts = 0;
     wait_until("there is space again", || {

@@ -16,7 +16,7 @@ const LINES: usize = 400;
 /// Bytes of a line. All batches together have a hundred megabytes.
 const LINE_BYTES: usize = 30_000;
 
-/// Most anonymous memory; 50 MB were measured.
+/// Maximum anonymous memory in bytes (measured: 50 MB).
 const MAX_MEMORY_BYTES: u64 = 96 << 20;
 
 #[test]

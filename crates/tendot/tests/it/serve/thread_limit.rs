@@ -1,4 +1,4 @@
-//! A limit of threads: the server starts with enough of them, and otherwise ends with an error that says what to do.
+//! Thread limit: the server starts if it suffices and otherwise exits with an error and a hint.
 
 use std::process::Command;
 use std::time::Duration;

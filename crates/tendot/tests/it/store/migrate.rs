@@ -166,7 +166,7 @@ fn migrate_with_running_server() {
     migrate_during_writes(&dir, &second, &embedded(&dir, "b"), 3);
     for store in [&first, &embedded(&dir, "b")] {
         let (_, stdout) = dir.run_to(0, &["verify", "--store", store]);
-        assert!(stdout.contains("no damage"), "{stdout}");
+        assert!(stdout.contains("no corruption"), "{stdout}");
     }
 }
 
@@ -243,7 +243,7 @@ fn detects_changed_target() {
     dir.run_to(0, &arguments);
 
     let (_, messages) = dir.run_to(0, &["verify", "--store", &address]);
-    assert!(messages.contains("500 records verified, no damage"), "{messages}");
+    assert!(messages.contains("500 records verified, no corruption"), "{messages}");
     database.execute("update tendot_records set body = substr(body, 3) where name = '10.5/a9'");
     let (stdout, _) = dir.run_to(1, &["verify", "--store", &address]);
     assert!(stdout.starts_with("record `10.5/A9`") && stdout.lines().count() == 1, "{stdout}");
@@ -335,6 +335,6 @@ fn source_is_selected_once() {
         "{messages}"
     );
     let (_, messages) = dir.run_to(2, &["migrate", "--from", "embedded:a", "--to", "embedded:new"]);
-    assert!(messages.contains("expected `embedded:DIR` with the directory of a store"), "{messages}");
+    assert!(messages.contains("expected `embedded:DIR`, where DIR contains a store"), "{messages}");
     assert!(!dir.file("new").exists(), "no target is created");
 }

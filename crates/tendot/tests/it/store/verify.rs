@@ -1,4 +1,4 @@
-//! `tendot verify` reports damaged records, damaged pages and truncated files.
+//! `tendot verify` reports corrupt records, corrupt pages and truncated files.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use tendot_testing::repetitions;
 use super::{StoreDir, generate_records, to_lines};
 use crate::support::{TestDir, TestServer, stderr};
 
-/// Both stores count the same for the same records and changes, and what a reader of the histories counts.
+/// Both stores report the same counts, which equal those computed from the histories.
 #[test]
 fn counts_are_right() {
     let mut counts = Vec::new();
@@ -92,7 +92,7 @@ fn counts_are_right() {
     assert_eq!(added(8), [1, 0, 1, 1, 0]);
 }
 
-/// A path that is not a store's: each command says what it found and what to do, and leaves it as it is.
+/// Invalid data directory: each command reports what it found, gives a hint, and changes nothing.
 #[test]
 fn wrong_data_directories() {
     let store = StoreDir::new();
@@ -185,7 +185,7 @@ fn verify_reports_damage() {
     assert!(!store.dir.file("out").exists());
 }
 
-/// An import accepts keys that cannot authenticate, and warns; a verification reports them, and they are no damage.
+/// An import accepts keys that cannot authenticate, and warns; a verification reports them, and they are not corruption.
 #[test]
 fn audit_f5_f18_unusable_keys_are_reported() {
     let store = StoreDir::new();
@@ -275,7 +275,7 @@ fn truncated_store_is_reported_as_damage() {
     assert_eq!((output.status.code(), lines.contains("is truncated")), (Some(1), true), "{lines}");
 }
 
-/// Damages the value of a record in all pages.
+/// Corrupts the value of a record in all pages.
 fn damage_record(store: &StoreDir, name: &[u8]) {
     let path = store.dir.file("data/data.mdb");
     let mut bytes = fs::read(&path).unwrap();
@@ -288,7 +288,7 @@ fn damage_record(store: &StoreDir, name: &[u8]) {
     fs::write(&path, bytes).unwrap();
 }
 
-/// Single damaged names are restored from a backup, with the command that `verify` prints; names that changed since are not.
+/// Names with corrupt records are restored from a backup, with the command that `verify` prints; names that changed since are not.
 #[test]
 fn damaged_names_are_restored() {
     let store = StoreDir::new();
@@ -312,8 +312,8 @@ fn damaged_names_are_restored() {
     let output = store.run(&["restore", "--name", "10.5555/new", "--name", "10.5008/rec-8", backup]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let printed = stderr(&output);
-    assert!(printed.contains("`10.5555/NEW`: not restored: the backup does not have it"), "{printed}");
-    assert!(printed.contains("`10.5008/REC-8`: not damaged, not changed"), "{printed}");
+    assert!(printed.contains("`10.5555/NEW`: not restored: not in the backup"), "{printed}");
+    assert!(printed.contains("`10.5008/REC-8`: skipped: not corrupt"), "{printed}");
     let output = store.run(&["restore", "--damaged", "--json", backup]);
     let json: Json = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{json}");
@@ -331,5 +331,5 @@ fn damaged_names_are_restored() {
     damage_record(&other, b"10.5007/REC-7");
     let output = other.run(&["restore", "--damaged", backup]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("not an earlier state of this store"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the backup was not made from this store"), "{}", stderr(&output));
 }

@@ -277,7 +277,7 @@ impl HttpServer {
             tokio::select! {
                 result = reader.follow(changes, position, truncations, &sink) => result,
                 () = subscribers.wait_shutdown() => Ok(()),
-                // The client connects again, and learns by the status that its credentials are not valid any more.
+                // The client reconnects and gets 401.
                 () = credential.wait_invalid() => Ok(()),
             }
         }));

@@ -114,7 +114,7 @@ fn linked_address(address: &str) -> Option<Cow<'_, str>> {
     (url_host(&address) != Err(UrlFault::Credentials)).then_some(address)
 }
 
-/// Whether a `Link` field leads nowhere that a link of another value could not lead.
+/// Whether all targets of a `Link` field would be allowed as links of another value.
 fn has_safe_targets(field: &str) -> bool {
     link_targets(field)
         .is_some_and(|targets| targets.into_iter().all(|target| linked_address(target).is_some()))

@@ -67,7 +67,7 @@ impl Change {
 
 /// Name, its history, and the operations of all clients on it.
 #[derive(Debug)]
-pub(super) struct Timeline<'l> {
+pub(super) struct HistoryChecker<'l> {
     name: &'l str,
     history: &'l [Change],
     operations: &'l [&'l Operation],
@@ -75,23 +75,23 @@ pub(super) struct Timeline<'l> {
     authors: Vec<Option<&'l Operation>>,
 }
 
-impl<'l> Timeline<'l> {
+impl<'l> HistoryChecker<'l> {
     /// Checks the history of a name; returns its final state.
     pub(super) fn check(
         name: &'l str,
         history: &'l [Change],
         operations: &'l [&'l Operation],
     ) -> Result<NameState, String> {
-        let mut timeline = Self { name, history, operations, authors: Vec::new() };
-        timeline.check_chain()?;
-        timeline.identify()?;
-        timeline.check_order()?;
-        timeline.match_others()?;
+        let mut checker = Self { name, history, operations, authors: Vec::new() };
+        checker.check_chain()?;
+        checker.identify()?;
+        checker.check_order()?;
+        checker.match_others()?;
         for operation in operations {
             if let Action::Read { observed } = &operation.action
                 && operation.outcome == Outcome::Acknowledged
             {
-                timeline.check_read(operation, observed)?;
+                checker.check_read(operation, observed)?;
             }
         }
         Ok(history.last().map_or(NameState::ABSENT, |change| change.after.clone()))
@@ -316,10 +316,10 @@ mod tests {
     }
 
     fn check(operations: &[Operation], writes: &[Option<usize>]) -> Result<NameState, String> {
-        Timeline::check(NAME, &history(writes), &operations.iter().collect::<Vec<_>>())
+        HistoryChecker::check(NAME, &history(writes), &operations.iter().collect::<Vec<_>>())
     }
 
-    /// The checks detect what they are for.
+    /// The checker rejects invalid histories.
     #[test]
     fn faulty_histories_are_detected() {
         use Outcome::{Acknowledged, Refused, Unknown};
