@@ -64,6 +64,9 @@ fn audit_f10_loopback_behind_a_proxy() {
     server.wait_for_log("request forwarded by an untrusted proxy on loopback");
     let server = TestServer::builder(&dir).in_memory().set("http.public_url=https://id.example.org").start();
     assert_eq!(metrics(&server, "Accept: */*"), 403);
+    dir.write_certificate(&["localhost"]);
+    let server = TestServer::builder(&dir).in_memory().with_https().start();
+    assert_eq!(metrics(&server, "Accept: */*"), 403);
     let server = with_proxies(&dir).set("http.trust_loopback=true").start();
     assert_eq!(metrics(&server, "Accept: */*"), 200);
     assert_eq!(metrics(&server, "X-Forwarded-For: 198.51.100.1"), 403);
