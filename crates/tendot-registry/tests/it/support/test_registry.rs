@@ -13,18 +13,18 @@ pub(crate) struct TestRegistry {
     registry: Registry,
     store: Arc<AnyStore>,
     /// Directory of an embedded store; dropped after it.
-    directory: Option<TempDir>,
+    _directory: Option<TempDir>,
 }
 
 impl TestRegistry {
     pub(crate) fn new(store: impl Into<AnyStore>, settings: RegistrySettings) -> Self {
         let store = Arc::new(store.into());
-        Self { registry: Registry::with_shared_store(Arc::clone(&store), settings), store, directory: None }
+        Self { registry: Registry::with_shared_store(Arc::clone(&store), settings), store, _directory: None }
     }
 
     /// Keeps the directory of the store until the registry is dropped.
     pub(crate) fn in_directory(self, directory: TempDir) -> Self {
-        Self { directory: Some(directory), ..self }
+        Self { _directory: Some(directory), ..self }
     }
 
     pub(crate) fn store(&self) -> &AnyStore {
