@@ -37,6 +37,7 @@ over_stores!(
     attack_p6_p7_prefixes_and_the_last_administrator,
     attack_p10_hidden_values,
     audit_f1_secrets_only_in_encrypted_sessions,
+    audit_f1_native_overwrite_removes_secrets,
     audit_f5_exposed_secret_does_not_authenticate,
     audit_f18_public_keys_are_checked,
 );
@@ -116,6 +117,24 @@ fn pbkdf2_proof(salt: usize, rounds: u32, bits: u32) -> Vec<u8> {
     let mut proof = vec![0x22];
     WireWriter::new(&mut proof).raw(&inner);
     proof
+}
+
+/// A native creation with the overwrite flag replaces the record as a whole, as by Handle.Net: a secret that it does not name is
+/// removed.
+fn audit_f1_native_overwrite_removes_secrets(store: StoreKind) {
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
+    let admin = || admin_value(100, 0x0fff, SERVER_ADMIN);
+    let key = admin_key();
+    let (secret, other) = (|| secret_value(301, "one"), || secret_value(302, "two"));
+    server.put("10.5555/F1", vec![admin(), secret(), other()]);
+    let values = [admin(), secret()];
+    let mut request = create_request("10.5555/F1", &values);
+    request.header.flags |= OpFlags::OVERWRITE;
+    assert_eq!(server.authenticated_code(&request, SERVER_ADMIN, ClientKey::PrivateKey(&*key)), 1);
+    let stored = server.values("10.5555/F1").unwrap();
+    let mut indexes: Vec<u32> = stored.iter().map(|value| value.index).collect();
+    indexes.sort_unstable();
+    assert_eq!(indexes, [100, 301]);
 }
 
 /// Secrets are returned only to administrators with read permission, in an encrypted session that is not tunnelled in HTTP.

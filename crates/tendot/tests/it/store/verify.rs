@@ -7,7 +7,9 @@ use tendot_testing::postgres::create_database_url;
 use tendot_testing::repetitions;
 
 use super::{StoreDir, generate_records, to_lines};
-use crate::support::{TestDir, TestServer, stderr};
+use crate::support::{StoreKind, TestDir, TestServer, stderr, tests_per_store};
+
+tests_per_store!(audit_f5_f18_unusable_keys_are_reported);
 
 /// Both stores count the same for the same records and changes, and what a reader of the histories counts.
 #[test]
