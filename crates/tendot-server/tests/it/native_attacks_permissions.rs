@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io::Write as _;
 use std::net::Ipv4Addr;
 
+use serde_json::{Value as Json, json};
 use tendot_proto::auth::{ClientKey, ClientKeyExchange, DhGroup, Session};
 use tendot_proto::crypto::{AwsLcProvider, SigningKey, SystemRandom};
 use tendot_proto::endpoint::Transport;
@@ -17,6 +18,7 @@ use tendot_proto::{
 use tendot_server::native::OwnSite;
 use tendot_testing::auth_context;
 use tendot_testing::handle_keys::private_key;
+use tendot_testing::http::HttpRequest;
 
 use crate::support::native_server::*;
 use crate::support::stores::{StoreKind, over_stores};
@@ -40,6 +42,7 @@ over_stores!(
     audit_f1_native_overwrite_removes_secrets,
     audit_f5_exposed_secret_does_not_authenticate,
     audit_f18_public_keys_are_checked,
+    audit_f12_log_names_key_and_client,
 );
 
 const TCP: Transport = Transport::Tcp;
@@ -135,6 +138,21 @@ fn audit_f1_native_overwrite_removes_secrets(store: StoreKind) {
     let mut indexes: Vec<u32> = stored.iter().map(|value| value.index).collect();
     indexes.sort_unstable();
     assert_eq!(indexes, [100, 301]);
+}
+
+/// The operator sees the key and the address of the client of a native change, others only the key.
+fn audit_f12_log_names_key_and_client(store: StoreKind) {
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
+    let key = admin_key();
+    let credentials = ClientKey::PrivateKey(&*key);
+    assert_eq!(server.authenticated_code(&delete_request("10.5555/ONE"), SERVER_ADMIN, credentials), 1);
+    let operator = format!("Authorization: Bearer {OPERATOR_TOKEN}");
+    for (authorization, client) in [(&*operator, json!("127.0.0.1")), ("X-None: 1", Json::Null)] {
+        let request = HttpRequest::get("/api/v1/changes?limit=1000").header("Accept: application/x-ndjson");
+        let lines = request.header(authorization).send(server.http).json_lines();
+        let last = lines.iter().rfind(|line| line["name"] == "10.5555/ONE").unwrap();
+        assert_eq!((&last["by"], &last["client"]), (&json!(SERVER_ADMIN), &client), "{last}");
+    }
 }
 
 /// Secrets are returned only to administrators with read permission, in an encrypted session that is not tunnelled in HTTP.
