@@ -1,6 +1,6 @@
 //! Country databases in the MaxMind DB format (version 2.0), for a few networks.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// A child of a node in the search tree.
 #[derive(Clone, Copy)]
@@ -11,15 +11,18 @@ enum TreeRecord {
     Data(usize),
 }
 
-/// A database that maps IPv4 networks, such as `192.0.2.0/24`, to country codes, laid out like GeoLite2 Country. The networks must
-/// not overlap.
+/// A database that maps networks, such as `192.0.2.0/24` or `2001:db8::/32`, to country codes, laid out like GeoLite2 Country: IPv4
+/// networks are in `::/96`. The networks must not overlap.
 pub fn country_database(networks: &[(&str, &str)]) -> Vec<u8> {
     let mut data = Vec::new();
     let mut nodes = vec![[TreeRecord::Empty; 2]];
     for (network, code) in networks {
         let (address, prefix_len) = network.split_once('/').unwrap();
-        let address = u32::from(address.parse::<Ipv4Addr>().unwrap());
         let prefix_len: u32 = prefix_len.parse().unwrap();
+        let (address, prefix_len) = match address.parse().unwrap() {
+            IpAddr::V4(address) => (u128::from(u32::from(address)), 96 + prefix_len),
+            IpAddr::V6(address) => (u128::from(address), prefix_len),
+        };
         let record = TreeRecord::Data(data.len());
         push_map(&mut data, 1);
         push_text(&mut data, "country");
@@ -28,7 +31,7 @@ pub fn country_database(networks: &[(&str, &str)]) -> Vec<u8> {
         push_text(&mut data, code);
         let mut node = 0;
         for depth in 0..prefix_len {
-            let bit = (address >> (31 - depth) & 1) as usize;
+            let bit = (address >> (127 - depth) & 1) as usize;
             if depth + 1 == prefix_len {
                 nodes[node][bit] = record;
                 break;
@@ -60,7 +63,7 @@ pub fn country_database(networks: &[(&str, &str)]) -> Vec<u8> {
     for (name, number) in [
         ("binary_format_major_version", 2_u16),
         ("binary_format_minor_version", 0),
-        ("ip_version", 4),
+        ("ip_version", 6),
         ("record_size", 24),
     ] {
         push_text(&mut bytes, name);

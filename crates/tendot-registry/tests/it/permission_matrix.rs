@@ -105,6 +105,10 @@ handle add group          ?+++-+------------???+--
 handle add admin          ?+++-+------------???+--
 handle modify key         ?+++-+------------???+--
 handle remove key         ?+++-+------------???+--
+handle remove public key  ?+++-+------------???+--
+handle remove group       ?+++-+------------???+--
+handle remove admin       ?+++-+------------???+--
+handle modify admin       ?+++-+------------???+--
 handle delete key         ?+++-+------------???+--
 handle read key           ?!!!-!--!!!!!!!!--!??+--
 handle read key in clear  !!!!!!!!!!!!!!!!!!!!!!!!
@@ -429,34 +433,34 @@ fn run_handle_operation(
             let name = name("x");
             let value = match operation {
                 "handle add key" => secret_value("other secret"),
-                "handle add public key" => {
-                    let key = PublicKey::rsa(&[0xc1; 256], &[1, 0, 1]).to_bytes();
-                    HandleValue::with_data(300, "HS_PUBKEY", key)
-                }
-                "handle add group" => {
-                    let members = vec![ValueReference::parse("300:10.9/new")];
-                    HandleValue::with_data(200, "HS_VLIST", ValueList { members }.to_bytes())
-                }
+                "handle add public key" => public_key_value(300),
+                "handle add group" => group_value(),
                 _ => admin_value(101, "300:10.9/new"),
             };
             let name = Handle::from(&*name);
             let write = HandleWrite::AddValues { name, values: vec![value], overwrite: true, force: false };
             fixture.write(&write, caller)
         }
-        "handle modify key" => {
-            let (name, values) = (name("keys"), vec![secret_value("other secret")]);
+        "handle modify key" | "handle modify admin" => {
+            let (name, value) = match operation {
+                "handle modify key" => (name("keys"), secret_value("other secret")),
+                _ => (name("x"), admin_value(100, "300:10.9/new")),
+            };
+            let values = vec![value];
             fixture.write(
                 &HandleWrite::ModifyValues { name: Handle::from(&*name), values, force: false },
                 caller,
             )
         }
-        "handle remove key" => {
-            let name = name("keys");
-            let indexes = vec![300];
-            fixture.write(
-                &HandleWrite::RemoveValues { name: Handle::from(&*name), indexes, force: false },
-                caller,
-            )
+        "handle remove key" | "handle remove public key" | "handle remove group" | "handle remove admin" => {
+            let (name, index) = match operation {
+                "handle remove key" => (name("keys"), 300),
+                "handle remove public key" => (name("keys"), 301),
+                "handle remove group" => (name("keys"), 200),
+                _ => (name("x"), 100),
+            };
+            let (name, indexes) = (Handle::from(&*name), vec![index]);
+            fixture.write(&HandleWrite::RemoveValues { name, indexes, force: true }, caller)
         }
         "handle delete key" => {
             let name = name("keys");
@@ -569,6 +573,16 @@ fn secret_value(secret: &'static str) -> HandleValue<'static> {
     HandleValue::new(300, "HS_SECKEY", secret)
 }
 
+fn public_key_value(index: u32) -> HandleValue<'static> {
+    HandleValue::with_data(index, "HS_PUBKEY", PublicKey::rsa(&[0xc1; 256], &[1, 0, 1]).to_bytes())
+}
+
+/// An administrator group at index 200.
+fn group_value() -> HandleValue<'static> {
+    let members = vec![ValueReference::parse("300:10.9/new")];
+    HandleValue::with_data(200, "HS_VLIST", ValueList { members }.to_bytes())
+}
+
 /// Values that are left out of a response count as not found.
 fn not_visible() -> RegistryError {
     RegistryError::from(tendot_registry::Error::NotFound)
@@ -588,7 +602,7 @@ fn matrix(kind: StoreKind) {
             let fixture = unchanged_fixture.take().unwrap_or_else(|| {
                 let fixture = source.fixture();
                 fixture.register(&format!("{PREFIX_B1}/gift"), "https://a/", &Caller::Operator).unwrap();
-                let values = Some(vec![secret_value("secret")]);
+                let values = Some(vec![secret_value("secret"), public_key_value(301), group_value()]);
                 let keys =
                     RegistrationRequest { values, ..request(&format!("{PREFIX_A1}/keys"), "https://a/") };
                 fixture.execute_as_operator(&RegisterDoi { request: keys, random_bytes: [0; 16] });

@@ -39,6 +39,8 @@ fn no_sockets_files_clocks_or_sql() {
             }
             // Signatures are made on a blocking thread.
             if path.ends_with("command/signing.rs") || path.ends_with("command/signature_renewal.rs") {
+                let spawns = code.contains("tokio::task::spawn_blocking");
+                assert!(spawns, "{} signs on a thread that serves requests", path.display());
                 allowed.push("tokio::task::spawn_blocking");
             }
             for name in allowed {

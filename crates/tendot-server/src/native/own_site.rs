@@ -42,9 +42,18 @@ pub struct OwnSite {
 
 /// Key before a roll-over, for clients that still have the site record with its public part.
 struct PreviousSiteKey {
-    /// Serial number of that site record.
+    /// Serial number of the last site record with that key.
     serial: u16,
     key: Box<dyn SigningKey>,
+}
+
+impl PreviousSiteKey {
+    /// Whether the site record with this serial number has the previous key: the last one with it, and older ones, such as that
+    /// before the roll-over of another server of the site. Serial numbers wrap at `i16::MAX`; 0 and `u16::MAX` stand for none.
+    const fn is_published_in(&self, serial: u16, current: u16) -> bool {
+        let is_older = if self.serial < current { serial > 0 } else { serial > current };
+        serial == self.serial || (is_older && serial < self.serial)
+    }
 }
 
 impl OwnSite {
@@ -57,8 +66,8 @@ impl OwnSite {
         Ok(Self { site, server_index, bytes, key, previous: None, tls })
     }
 
-    /// Keeps the key of an earlier site record in use: requests that name its serial number get responses signed with it, so that
-    /// clients accept them until they have the new record.
+    /// Keeps the key of an earlier site record in use: requests that name its serial number or an older one get responses signed
+    /// with it, so that clients accept them until they have the new record.
     pub fn with_previous_key(mut self, serial: u16, key: &PrivateKey) -> Result<Self, SiteKeyError> {
         let key = key.signing_key(&AwsLcProvider).map_err(|_| SiteKeyError::Unusable)?;
         self.previous = Some(PreviousSiteKey { serial, key });
@@ -99,8 +108,10 @@ impl OwnSite {
 
     /// Key for responses to a client that has the site record with this serial number.
     pub(crate) fn key_for_serial(&self, serial: u16) -> &dyn SigningKey {
-        let previous = self.previous.as_ref().filter(|previous| previous.serial == serial);
-        previous.map_or(&*self.key, |previous| &*previous.key)
+        match &self.previous {
+            Some(previous) if previous.is_published_in(serial, self.site.serial) => &*previous.key,
+            _ => &*self.key,
+        }
     }
 
     pub(crate) const fn tls(&self) -> &TlsAcceptor {
@@ -120,5 +131,32 @@ fn find_server_index(site: &Site<'_>, key: &PrivateKey) -> Result<usize, SiteKey
 impl fmt::Debug for OwnSite {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.site.fmt(formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn previous_key_by_serial() {
+        let (old, new) = (OwnSite::generate_key().unwrap(), OwnSite::generate_key().unwrap());
+        let is_old = |previous: u16, current: u16, serial: u16| {
+            let site = Site { serial: current, servers: Vec::new(), ..Site::default() };
+            let site = OwnSite::new(site, &new).unwrap().with_previous_key(previous, &old).unwrap();
+            let signature = site.key_for_serial(serial).sign(HashAlgorithm::Sha256, b"message").unwrap();
+            signature
+                == old.signing_key(&AwsLcProvider).unwrap().sign(HashAlgorithm::Sha256, b"message").unwrap()
+        };
+        for (serial, expected) in
+            [(0, false), (1, true), (3, true), (4, false), (5, false), (u16::MAX, false)]
+        {
+            assert_eq!(is_old(3, 5, serial), expected, "{serial}");
+        }
+        // After the largest serial number comes 1.
+        let largest = i16::MAX.cast_unsigned();
+        for (serial, expected) in [(largest, true), (largest - 1, true), (1, false), (2, false), (0, false)] {
+            assert_eq!(is_old(largest, 2, serial), expected, "{serial}");
+        }
     }
 }

@@ -65,8 +65,10 @@ fn audit_f4_credentials_before_body() {
     }
     // Without credentials, forms are small.
     let form = format!("type={}", "x".repeat(64 << 10));
-    let form = HttpRequest::new("POST", "/api/handles/10.5555/ONE").body(form);
-    assert_eq!(form.send(server.address).status, 413);
+    for path in ["/api/handles/10.5555/ONE", "/", "/api/sessions", "/api/handles"] {
+        let response = HttpRequest::new("POST", path).body(form.clone()).send(server.address);
+        assert_eq!(response.status, 413, "{path}: {}", response.text());
+    }
 }
 
 /// What a client sent quickly does not let it keep the rest back.
@@ -83,6 +85,22 @@ fn audit_f4_stalled_body() {
     let response = read_text(&stream);
     assert!(started.elapsed() < WAIT_TIMEOUT / 2, "the body may take too long");
     assert!(response.starts_with("HTTP/1.1 408 "), "{response}");
+}
+
+/// A length behind more white space or zeros than the guard examines.
+#[test]
+fn audit_f13_padded_content_length() {
+    let server = start_default();
+    let hidden = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n";
+    for padding in [" ".repeat(70), "\t".repeat(70), "0".repeat(70), " ".repeat(8_000)] {
+        let response = server.send_raw(format!(
+            "PUT /api/handles/10.5555/X HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\n\
+             Content-Length:{padding}{}\r\n\r\n{hidden}",
+            hidden.len()
+        ));
+        assert!(response.starts_with("HTTP/1.1 400 "), "{response}");
+        assert_eq!(response.matches("HTTP/1.1 ").count(), 1, "{response}");
+    }
 }
 
 #[test]

@@ -78,6 +78,14 @@ fn audit_f1_token_scopes_hold_for_keys(store: StoreKind) {
             "/api/handles/10.70000/admin?type=HS_SECKEY",
             "/10.70000/admin?noredirect",
             "/10.70000/admin?noredirect&index=300",
+            "/10.70000/admin?explain=json",
+            "/10.70000/admin?explain",
+            "/10.70000/admin?history",
+            "/10.70000/admin?action=api",
+            "/10.70000/admin?action=showurls",
+            "/api/v1/metadata/10.70000/admin",
+            "/api/v1/reports/10.70000/invalid-links",
+            "/api/v1/reports/10.70000/resolved",
             "/hrls/handles?HS_SECKEY=*",
         ] {
             request(&client, "GET", path, token, &Json::Null);
@@ -158,6 +166,18 @@ fn audit_f5_secret_without_permissions_is_private(store: StoreKind) {
         }
     }
     assert_ne!(request(&client, "PUT", &path, "", &json!([secret_json(300, "mine")])).0, 200);
+    // A subtype is a secret, too, in any spelling.
+    let mut subtype = secret_json(302, "of-a-subtype");
+    subtype["type"] = json!("hs_seckey.old");
+    subtype["permissions"] = json!("1111");
+    assert_eq!(request(&client, "PUT", &format!("{handle}?index=302"), TOKEN, &json!([subtype])).0, 201);
+    for path in
+        [handle, "/10.5555/KEY?noredirect", "/10.5555/KEY?explain=json", "/api/v1/history/10.5555/KEY"]
+    {
+        for token in ["", TOKEN] {
+            assert!(!request(&client, "GET", path, token, &Json::Null).1.contains("of-a-subtype"), "{path}");
+        }
+    }
     // The history shows that the first one was readable.
     assert_eq!(request(&client, "PUT", &path, TOKEN, &json!([secret_json(300, SECRET)])).0, 200);
     assert_eq!(status(SECRET), 401);

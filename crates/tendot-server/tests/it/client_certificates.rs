@@ -98,33 +98,57 @@ fn authenticated_identity(
     body["id"].as_str().map_or_else(|| if status == "200" { "anonymous".into() } else { status }, Into::into)
 }
 
-/// The subject of another client's certificate does not authenticate; a certificate is used only if a header requests it.
-#[test]
-fn attack_a16_name_of_another_client() {
-    let (server_key, client_key, other_key) = (ClientKey::new(), ClientKey::new(), ClientKey::new());
+/// Requests authentication by the certificate.
+const HEADER: &str = "Authorization: Handle clientCert=\"true\"";
+
+/// A certificate of the server, as the root of its clients and as the server loads it.
+fn server_certificate(key: &ClientKey) -> (CertificateDer<'static>, ServerCertificate) {
     let directory = tempfile::tempdir().unwrap();
-    let root = server_key.certificate(&[]);
+    let root = key.certificate(&[]);
     let path = |name: &str| directory.path().join(name);
     let pem = |kind: &str, der: &[u8]| {
         format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", data_encoding::BASE64.encode(der))
     };
     std::fs::write(path("certificate"), pem("CERTIFICATE", &root)).unwrap();
-    std::fs::write(path("key"), pem("PRIVATE KEY", &server_key.0)).unwrap();
+    std::fs::write(path("key"), pem("PRIVATE KEY", &key.0)).unwrap();
     std::fs::set_permissions(path("key"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let certificate = ServerCertificate::load(path("certificate"), path("key")).unwrap();
+    (root, certificate)
+}
+
+/// A server with the record `10.5555/WHO`.
+fn start(certificate: ServerCertificate, values: Vec<HandleValue<'static>>) -> TestServer {
+    let edits = vec![put_edit("10.5555/WHO", values), home_edit("10.5555")];
+    let tls = Some(Arc::new(certificate));
+    start_at(bind(), edits, HttpLimits::default(), tls, |http| trust_loopback(http, false))
+}
+
+/// A certificate that has expired or is not yet valid does not authenticate.
+#[test]
+fn audit_f16_expired_client_certificates() {
+    let (server_key, client_key) = (ClientKey::new(), ClientKey::new());
+    let (root, certificate) = server_certificate(&server_key);
+    let values = vec![HandleValue::with_data(300, "HS_PUBKEY", client_key.value())];
+    let server = start(certificate.request_client_certificates().unwrap(), values);
+    let identity = "300:10.5555/WHO";
+    for (years, expected) in [(1990..2200, identity), (1990..2020, "401"), (2100..2200, "401")] {
+        let certificate = client_key.certificate_valid_in(&[(DnType::CommonName, identity)], years.clone());
+        let response = authenticated_identity(&server, &root, Some((&client_key, certificate)), HEADER);
+        assert_eq!(response, expected, "{years:?}");
+    }
+}
+
+/// The subject of another client's certificate does not authenticate; a certificate is used only if a header requests it.
+#[test]
+fn attack_a16_name_of_another_client() {
+    let (server_key, client_key, other_key) = (ClientKey::new(), ClientKey::new(), ClientKey::new());
+    let (root, certificate) = server_certificate(&server_key);
     let values = vec![
         HandleValue::with_data(300, "HS_PUBKEY", client_key.value()),
         HandleValue::with_data(301, "HS_PUBKEY", other_key.value()),
         HandleValue::new(302, "HS_SECKEY", "secret"),
     ];
-    let start = |tls: ServerCertificate| {
-        let edits = vec![put_edit("10.5555/WHO", values.clone()), home_edit("10.5555")];
-        start_at(bind(), edits, HttpLimits::default(), Some(Arc::new(tls)), |http| {
-            trust_loopback(http, false)
-        })
-    };
-    let load_certificate = || ServerCertificate::load(path("certificate"), path("key")).unwrap();
-    let server = start(load_certificate().request_client_certificates().unwrap());
-    const HEADER: &str = "Authorization: Handle clientCert=\"true\"";
+    let server = start(certificate.request_client_certificates().unwrap(), values.clone());
     let user_id = || DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 1]);
     let check = |key: &ClientKey, names: &[(DnType, &str)], header: &str, expected: &str| {
         let response = authenticated_identity(&server, &root, Some((key, key.certificate(names))), header);
@@ -144,18 +168,13 @@ fn attack_a16_name_of_another_client() {
     check(&client_key, &common_name("300:10.5555/NOBODY"), HEADER, "401");
     check(&client_key, &common_name("somebody"), HEADER, "401");
     check(&client_key, &[], HEADER, "401");
-    // Expired, and not yet valid (finding F16 of a security audit).
-    for years in [1990..2020, 2100..2200] {
-        let certificate = client_key.certificate_valid_in(&common_name(identity), years.clone());
-        let response = authenticated_identity(&server, &root, Some((&client_key, certificate)), HEADER);
-        assert_eq!(response, "401", "audit_f16: {years:?}");
-    }
     // Browsers send certificates by themselves, also for pages of other sites.
     check(&client_key, &common_name(identity), "X-Other: value", "anonymous");
     assert_eq!(authenticated_identity(&server, &root, None, HEADER), "401");
     assert_eq!(authenticated_identity(&server, &root, None, "X-Other: value"), "anonymous");
     // A server that does not request certificates gets none.
-    let without_client_auth = start(load_certificate());
+    let (root, certificate) = server_certificate(&server_key);
+    let without_client_auth = start(certificate, values);
     assert_eq!(
         authenticated_identity(
             &without_client_auth,

@@ -64,10 +64,20 @@ fn selection(server: &TestServer, target: &str, headers: &str) -> Vec<String> {
 fn country_of_an_address() {
     let directory = ram_dir();
     let path = directory.path().join("countries.mmdb");
-    write_database(&path, &[("192.0.2.0/24", "GB"), ("198.51.100.0/25", "DE"), ("203.0.113.7/32", "FR")]);
+    write_database(
+        &path,
+        &[
+            ("192.0.2.0/24", "GB"),
+            ("198.51.100.0/25", "DE"),
+            ("203.0.113.7/32", "FR"),
+            ("2001:db8:6::/48", "GB"),
+        ],
+    );
     let server = start(|http| http.country_database(CountryDatabase::load(&path).unwrap()));
     check(&server, "/10.5555/LOC", "X-Forwarded-For: 192.0.2.9", "gb", true);
     check(&server, "/10.5555/LOC", "X-Forwarded-For: ::ffff:198.51.100.1", "de", true);
+    check(&server, "/10.5555/LOC", "X-Forwarded-For: 2001:db8:6:ffff::1", "gb", true);
+    check(&server, "/10.5555/LOC?ip=2001:db8:6::1", "X-Forwarded-For: 198.51.100.1", "gb", false);
     // Another half of the network, a country without a location, and addresses without a country.
     for address in ["198.51.100.200", "203.0.113.7", "203.0.113.8", "2001:db8::1"] {
         check(&server, "/10.5555/LOC", &format!("X-Forwarded-For: {address}"), "any", true);

@@ -2,6 +2,8 @@
 //! registrant gets a warning, or is refused by the policy of its prefix; in batches, too.
 
 use serde_json::{Value as Json, json};
+use tendot_store::Store as _;
+use tendot_testing::block_on;
 
 use crate::support::api_client::ApiClient;
 use crate::support::fixtures::kernel_metadata;
@@ -97,6 +99,9 @@ fn statement_114_duplicate_metadata_is_reported(store: StoreKind) {
     for number in 0..20 {
         assert_eq!(fixture.register(&format!("10.70000/same-{number}"), "A title").len(), 1);
     }
+    let entries = block_on(fixture.client.server.store.list_aux(b"d/", None, 1_000)).unwrap();
+    assert!(!entries.is_empty());
+    assert!(entries.iter().all(|entry| entry.value.split(|byte| *byte == 0).count() <= 4), "{entries:?}");
 }
 
 fn duplicates_by_policy(store: StoreKind) {

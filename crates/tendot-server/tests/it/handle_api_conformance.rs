@@ -29,15 +29,11 @@ fn recorded_exchanges(store: StoreKind) {
     let loaded: Vec<String> = (0..100_000).map(|number| record_with_url(&format!("H-{number:06}"))).collect();
     // Records that existed during the recording, with unknown content.
     let unknown_records: Vec<String> = (0..8).map(|number| record_with_url(&format!("Z-{number}"))).collect();
-    let all = || {
-        records
-            .lines()
-            .chain([SECRET_RECORD])
-            .chain(loaded.iter().chain(&unknown_records).map(String::as_str))
-    };
+    let loaded = loaded.iter().chain(&unknown_records).map(String::as_str);
+    let records = records.lines().chain([SECRET_RECORD]).chain(loaded);
+    let plain_server = RecordsServer::start_handle_net(store, records, |http| trust_loopback(http, false));
     // The recorded server accepted no credentials over plain HTTP.
-    let start = |trust| RecordsServer::start_handle_net(store, all(), |http| trust_loopback(http, trust));
-    let (plain_server, tls_server) = (start(false), start(true));
+    let tls_server = plain_server.start_another(|http| trust_loopback(http, true));
     let mut sessions = Sessions { server: &tls_server, by_recorded_id: HashMap::new() };
     let vectors = include_str!("../../../../conformance/vectors/handle-net/http.jsonl");
     let (mut count, mut differences) = (0, Vec::new());

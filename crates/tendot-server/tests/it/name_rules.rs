@@ -9,8 +9,6 @@ use serde_json::{Value as Json, json};
 use tendot_proto::HandleValue;
 use tendot_registry::{RecordLimits, Registry, RegistrySettings};
 use tendot_server::http::{HttpLimits, HttpServer};
-use tendot_store::{AnyStore, EmbeddedStore};
-use tendot_testing::ram_dir;
 
 use crate::support::api_client::{ApiClient, over_all_stores};
 use crate::support::edits::{commit_as, put_edit};
@@ -461,10 +459,8 @@ fn statement_150_reserved_suffixes(client: &ApiClient) {
 
 /// Stores of every kind, for tests with settings of their own.
 fn with_each_store(settings: &RegistrySettings, test: impl Fn(&ApiClient)) {
-    let directory = ram_dir();
-    let embedded = EmbeddedStore::open(directory.path()).unwrap();
-    for store in [StoreKind::Memory.open(), embedded.into(), StoreKind::Postgres.open()] {
-        let store: Arc<AnyStore> = Arc::new(store);
+    for store in [StoreKind::Memory, StoreKind::Embedded, StoreKind::Postgres] {
+        let store = Arc::new(store.open());
         let registry = Arc::new(Registry::with_shared_store(Arc::clone(&store), settings.clone()));
         let http = HttpServer::new(registry).operator_token(TOKEN);
         let server = start_http(http, store, bind(), Vec::new(), HttpLimits::default(), None);

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io::Write as _;
 use std::net::Ipv4Addr;
 
+use serde_json::{Value as Json, json};
 use tendot_proto::auth::{ClientKey, ClientKeyExchange, DhGroup, Session};
 use tendot_proto::crypto::{AwsLcProvider, SigningKey, SystemRandom};
 use tendot_proto::endpoint::Transport;
@@ -17,6 +18,7 @@ use tendot_proto::{
 use tendot_server::native::OwnSite;
 use tendot_testing::auth_context;
 use tendot_testing::handle_keys::private_key;
+use tendot_testing::http::HttpRequest;
 
 use crate::support::native_server::*;
 use crate::support::stores::{StoreKind, over_stores};
@@ -37,8 +39,10 @@ over_stores!(
     attack_p6_p7_prefixes_and_the_last_administrator,
     attack_p10_hidden_values,
     audit_f1_secrets_only_in_encrypted_sessions,
+    audit_f1_native_overwrite_removes_secrets,
     audit_f5_exposed_secret_does_not_authenticate,
     audit_f18_public_keys_are_checked,
+    audit_f12_log_names_key_and_client,
 );
 
 const TCP: Transport = Transport::Tcp;
@@ -116,6 +120,39 @@ fn pbkdf2_proof(salt: usize, rounds: u32, bits: u32) -> Vec<u8> {
     let mut proof = vec![0x22];
     WireWriter::new(&mut proof).raw(&inner);
     proof
+}
+
+/// A native creation with the overwrite flag replaces the record as a whole, as by Handle.Net: a secret that it does not name is
+/// removed.
+fn audit_f1_native_overwrite_removes_secrets(store: StoreKind) {
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
+    let admin = || admin_value(100, 0x0fff, SERVER_ADMIN);
+    let key = admin_key();
+    let (secret, other) = (|| secret_value(301, "one"), || secret_value(302, "two"));
+    server.put("10.5555/F1", vec![admin(), secret(), other()]);
+    let values = [admin(), secret()];
+    let mut request = create_request("10.5555/F1", &values);
+    request.header.flags |= OpFlags::OVERWRITE;
+    assert_eq!(server.authenticated_code(&request, SERVER_ADMIN, ClientKey::PrivateKey(&*key)), 1);
+    let stored = server.values("10.5555/F1").unwrap();
+    let mut indexes: Vec<u32> = stored.iter().map(|value| value.index).collect();
+    indexes.sort_unstable();
+    assert_eq!(indexes, [100, 301]);
+}
+
+/// The operator sees the key and the address of the client of a native change, others only the key.
+fn audit_f12_log_names_key_and_client(store: StoreKind) {
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
+    let key = admin_key();
+    let credentials = ClientKey::PrivateKey(&*key);
+    assert_eq!(server.authenticated_code(&delete_request("10.5555/ONE"), SERVER_ADMIN, credentials), 1);
+    let operator = format!("Authorization: Bearer {OPERATOR_TOKEN}");
+    for (authorization, client) in [(&*operator, json!("127.0.0.1")), ("X-None: 1", Json::Null)] {
+        let request = HttpRequest::get("/api/v1/changes?limit=1000").header("Accept: application/x-ndjson");
+        let lines = request.header(authorization).send(server.http).json_lines();
+        let last = lines.iter().rfind(|line| line["name"] == "10.5555/ONE").unwrap();
+        assert_eq!((&last["by"], &last["client"]), (&json!(SERVER_ADMIN), &client), "{last}");
+    }
 }
 
 /// Secrets are returned only to administrators with read permission, in an encrypted session that is not tunnelled in HTTP.

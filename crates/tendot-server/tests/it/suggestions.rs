@@ -7,25 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tendot_proto::{HandleValue, ValuePermissions};
 use tendot_server::http::HttpLimits;
 use tendot_store::test_suite::CountingStore;
-use tendot_store::{AnyStore, Edit, EmbeddedStore, MemoryStore};
-use tendot_testing::ram_dir;
+use tendot_store::{AnyStore, Edit, MemoryStore};
 
 use crate::support::edits::{home_edit, put_edit};
 use crate::support::http_server::{TestServer, bind, start_over};
 use crate::support::stores::{StoreKind, over_stores};
 
 over_stores!(one_typing_error);
-
-/// The embedded store has a directory, which the others do not need.
-#[test]
-fn one_typing_error_embedded() {
-    let directory = ram_dir();
-    check_typing_errors(EmbeddedStore::open(directory.path()).unwrap().into());
-}
-
-fn one_typing_error(store: StoreKind) {
-    check_typing_errors(store.open());
-}
 
 /// Maximum number of lookups of one request.
 const MAX_LOOKUPS: u64 = 2_000;
@@ -77,7 +65,7 @@ fn misspellings(suffix: &str) -> BTreeSet<String> {
     spellings
 }
 
-fn check_typing_errors(store: AnyStore) {
+fn one_typing_error(store: StoreKind) {
     let registered = ["journal.2019/a-07", "Hello-b", "aab", "Éé-日本", "tt"];
     let mut names: Vec<String> = registered.iter().map(|suffix| format!("10.5555/{suffix}")).collect();
     // Names around them in key order, and below them.
@@ -87,7 +75,7 @@ fn check_typing_errors(store: AnyStore) {
         names.push(format!("10.5555/{other}"));
     }
     names.extend(["10.555/journal.2019/a-07".into(), "10.55555/journal.2019/a-07".into()]);
-    let server = serve(store, &names);
+    let server = serve(store.open(), &names);
     assert_eq!(suggestions(&server, "10.5555/joxrnal.2019/a-07"), ["10.5555/journal.2019/a-07"]);
     assert_eq!(suggestions(&server, "10.5555/JORNAL.2019/A-07"), ["10.5555/journal.2019/a-07"]);
     for suffix in registered {

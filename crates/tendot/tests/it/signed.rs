@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value as Json, json};
 use tendot_proto::crypto::AwsLcProvider;
-use tendot_proto::record::{HandleRecord, ValueReference};
-use tendot_proto::trust::RecordSigner;
+use tendot_proto::record::{HandleRecord, RecordSignature, ValueReference};
+use tendot_proto::trust::{RecordSigner, is_signature};
 use tendot_proto::{Handle, HandleValue};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::postgres::create_database_url;
@@ -460,6 +460,93 @@ fn signs_on_write() {
         let results = batch.send(server.address()).json_lines();
         assert!(results.len() == 20 && results.iter().all(|line| line["status"] == "created"), "{results:?}");
         assert_eq!((count("10.70000/n7"), revisions("10.70000/n7")), (1, 1), "{store}");
+    }
+}
+
+/// Writes by the native protocol and transfers are signed, too.
+#[test]
+fn signs_native_writes_and_transfers() {
+    let fixture = TrustFixture::new();
+    // An import homes the prefix.
+    fixture.import(&[json!({"handle": "10.5555/one", "values": [url_value("https://example.org/one")]})]);
+    let server = fixture.signing_server().with_native().set(&format!("native.admins={SIGNER}")).start();
+    let native = format!("hdl://{}", server.native_address());
+    let credentials = ["--server", &native, "--auth", SIGNER, "--key", "signer.bin"];
+    let handle = |arguments: &[&str]| {
+        fixture.dir.run_ok(&[&["handle"][..], arguments, &credentials].concat());
+    };
+    // The signature covers all values.
+    let check = |name: &str, revisions: usize| {
+        let history = server.get(&format!("/api/v1/history/{name}")).json();
+        assert_eq!(history["items"].as_array().unwrap().len(), revisions, "{history}");
+        let record = server.get(&format!("/api/handles/{name}")).text().into_owned();
+        let record = HandleRecord::from_json(record.as_bytes()).unwrap();
+        let (signatures, others): (Vec<_>, Vec<_>) =
+            record.values.iter().partition(|value| is_signature(value));
+        let [signature] = &*signatures else { panic!("one signature: {record:?}") };
+        let signature = RecordSignature::from_bytes(&signature.data).unwrap();
+        let signed: Vec<u32> = signature.digests.iter().map(|digest| digest.index).collect();
+        let indexes: Vec<u32> = others.iter().map(|value| value.index).collect();
+        assert_eq!(signed, indexes, "{name}");
+        indexes
+    };
+    handle(&["create", "10.5555/n", "1:URL:https://example.org/1"]);
+    let (code, _, stderr) = fixture.resolve(&native, "10.5555/n");
+    assert_eq!(code, 0, "{stderr}");
+    check("10.5555/n", 1);
+    handle(&["update", "10.5555/n", "7:NOTE:seven"]);
+    assert!(check("10.5555/n", 2).contains(&7));
+    assert_eq!(fixture.resolve(&native, "10.5555/n").0, 0);
+
+    let post = |path: &str, body: &Json| {
+        let response = server.request("POST", &format!("/api/v1/{path}")).json(body).send(server.address());
+        assert!(response.status < 300, "{path}: {}", response.text());
+        response.json()
+    };
+    post("agencies", &json!({"code": "LIB", "name": "The library", "metadata": "optional"}));
+    let [press, shop] = ["Press", "Shop"].map(|name| {
+        post("registrants", &json!({"agency": "LIB", "name": name, "contact": "a@b.org"}))["id"].clone()
+    });
+    post("prefixes", &json!({"registrant": press, "prefix": "10.70000"}));
+    post("dois", &json!({"name": "10.70000/a", "url": "https://example.org/a"}));
+    check("10.70000/a", 1);
+    let transfer = post("transfers", &json!({"names": ["10.70000/a"], "to": shop}));
+    post(&format!("transfers/{}/accept", transfer["id"].as_str().unwrap()), &json!({}));
+    check("10.70000/a", 2);
+}
+
+/// A native upstream: the records of each server that answers have to be signed.
+#[test]
+fn records_of_native_upstream_must_be_signed() {
+    let fixture = TrustFixture::new();
+    let builder = TestServer::builder(&fixture.dir).http("off").with_native();
+    let address = builder.start().native_address().to_string();
+    let builder = builder.native(&address);
+    let site: Json = serde_json::from_str(&fixture.dir.read("tendot-data/siteinfo.json")).unwrap();
+    let mut prefix = fixture.certificates[1].clone();
+    let value = json!({"index": 1, "type": "HS_SITE", "data": {"format": "site", "value": site}});
+    prefix["values"].as_array_mut().unwrap().push(value);
+    let values = json!([url_value("https://example.org/one")]);
+    let unsigned = json!({"handle": "10.5555/unsigned", "values": values});
+    let records = [fixture.certificates[0].clone(), prefix, fixture.signed("10.5555/one", &values), unsigned];
+    let file = fixture.dir.write("native.jsonl", records.map(|record| record.to_string()).join("\n"));
+    fixture.dir.run_ok(&["import", &file]);
+    let _server = builder.start();
+    let front_dir = TestDir::new();
+    let path = |file: &str| fixture.dir.file(file).display().to_string();
+    for is_required in [true, false] {
+        let front = TestServer::builder(&front_dir)
+            .in_memory()
+            .set(&format!("upstream=handle-system:{}", path("tendot-data/siteinfo.json")))
+            .set("upstream_private_addresses=true")
+            .set(&format!("trust.require_signed_upstream={is_required}"))
+            .set(&format!("trust.anchor={}", path("rootpub.bin")))
+            .start();
+        let signed = front.get("/10.5555/one");
+        assert_eq!(signed.header("location"), Some("https://example.org/one"), "{}", signed.text());
+        let unsigned = front.get("/api/handles/10.5555/unsigned");
+        assert_eq!(unsigned.status, if is_required { 500 } else { 200 }, "{}", unsigned.text());
+        assert_eq!(unsigned.text().contains("no signature"), is_required, "{}", unsigned.text());
     }
 }
 

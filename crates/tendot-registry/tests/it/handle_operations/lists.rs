@@ -2,7 +2,7 @@
 
 use super::*;
 
-store_tests!(memory, postgres => { lists_and_counts, reverse_lookup, records_outside_the_partition });
+store_tests!(memory, embedded, postgres => { lists_and_counts, reverse_lookup, records_outside_the_partition });
 
 fn lists_and_counts(kind: StoreKind) {
     let settings = RegistrySettings {

@@ -1,4 +1,4 @@
-//! Handle operations over memory and PostgreSQL: resolution, writes, lists, templates and reverse lookup.
+//! Handle operations over every store: resolution, writes, lists, templates and reverse lookup.
 
 mod lists;
 mod prefixes;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-store_tests!(memory, postgres => { homed_prefixes, names_without_a_slash_and_derived_prefixes, referrals });
+store_tests!(memory, embedded, postgres => { homed_prefixes, names_without_a_slash_and_derived_prefixes, referrals });
 
 fn homed_prefixes(kind: StoreKind) {
     let settings = RegistrySettings {

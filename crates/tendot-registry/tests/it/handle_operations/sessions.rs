@@ -2,7 +2,7 @@
 
 use super::*;
 
-store_tests!(memory, postgres => { sessions_require_authentication, futures_are_send, keys_for_authentication });
+store_tests!(memory, embedded, postgres => { sessions_require_authentication, futures_are_send, keys_for_authentication });
 
 fn sessions_require_authentication(kind: StoreKind) {
     let registry = fixture(kind, RegistrySettings::default());

@@ -11,7 +11,7 @@ use tendot_testing::handle_keys::private_key;
 
 use super::*;
 
-store_tests!(memory, postgres => { record_and_signature_are_one_revision, too_large_records_are_refused });
+store_tests!(memory, embedded, postgres => { record_and_signature_are_one_revision, too_large_records_are_refused });
 
 fn settings() -> RegistrySettings {
     let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 
-store_tests!(memory, postgres => { names_derived_by_templates, templates_in_settings, derived_values_grant_nothing });
+store_tests!(memory, embedded, postgres => { names_derived_by_templates, templates_in_settings, derived_values_grant_nothing });
 
 fn resolve_data(registry: &TestRegistry, name: &str) -> Result<String, u32> {
     let query = ResolveQuery::new(Handle::from(name));

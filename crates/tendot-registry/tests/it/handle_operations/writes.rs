@@ -2,7 +2,7 @@
 
 use super::*;
 
-store_tests!(memory, postgres => { response_codes_by_caller, timestamps_and_order, write_outcomes, minted_suffixes, deleted_names, server_admins_with_full_access, delete_and_create_is_overwrite });
+store_tests!(memory, embedded, postgres => { response_codes_by_caller, timestamps_and_order, write_outcomes, minted_suffixes, deleted_names, server_admins_with_full_access, delete_and_create_is_overwrite, audit_f1_overwrite_of_secrets });
 
 fn response_codes_by_caller(kind: StoreKind) {
     let registry = fixture(kind, RegistrySettings::default());
@@ -184,4 +184,23 @@ fn delete_and_create_is_overwrite(kind: StoreKind) {
     put_record(registry.store(), "0.NA/10.1", vec![admin_value(100, 0x0001, ADMIN)]);
     put_record(registry.store(), "10.1/x", vec![url_value(1, "https://a/"), admin_value(100, 0x0002, ADMIN)]);
     check_write(&registry, ADMIN, &forced(overwrite("10.1/x", vec![url_value(1, "https://b/")])), 1);
+}
+
+/// Overwriting a record by the native protocol removes its secrets; over HTTP, where nobody can read them to send them back, it
+/// does not.
+fn audit_f1_overwrite_of_secrets(kind: StoreKind) {
+    let registry = fixture(kind, RegistrySettings::default());
+    let secret =
+        || HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(301, "HS_SECKEY", "s") };
+    for is_kept in [true, false] {
+        put_record(registry.store(), "10.1/x", vec![secret(), admin_value(100, 0x0fff, ADMIN)]);
+        let mut write =
+            overwrite("10.1/x", vec![url_value(1, "https://a/"), admin_value(100, 0x0fff, ADMIN)]);
+        if let HandleWrite::Create { keep_secrets, .. } = &mut write {
+            *keep_secrets = is_kept;
+        }
+        check_write(&registry, ADMIN, &write, 1);
+        let values = stored_values(registry.store(), "10.1/x").unwrap();
+        assert_eq!(values.iter().any(|value| value.index == 301), is_kept, "{values:?}");
+    }
 }

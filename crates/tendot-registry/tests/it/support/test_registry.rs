@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use tempfile::TempDir;
 use tendot_registry::{Registry, RegistrySettings, SitePeers};
 use tendot_store::AnyStore;
 
@@ -11,12 +12,19 @@ use tendot_store::AnyStore;
 pub(crate) struct TestRegistry {
     registry: Registry,
     store: Arc<AnyStore>,
+    /// Directory of an embedded store; dropped after it.
+    _directory: Option<TempDir>,
 }
 
 impl TestRegistry {
     pub(crate) fn new(store: impl Into<AnyStore>, settings: RegistrySettings) -> Self {
         let store = Arc::new(store.into());
-        Self { registry: Registry::with_shared_store(Arc::clone(&store), settings), store }
+        Self { registry: Registry::with_shared_store(Arc::clone(&store), settings), store, _directory: None }
+    }
+
+    /// Keeps the directory of the store until the registry is dropped.
+    pub(crate) fn in_directory(self, directory: TempDir) -> Self {
+        Self { _directory: Some(directory), ..self }
     }
 
     pub(crate) fn store(&self) -> &AnyStore {
@@ -29,7 +37,7 @@ impl TestRegistry {
     }
 
     pub(crate) fn with_site_peers(self, site_peers: Arc<dyn SitePeers>) -> Self {
-        Self { registry: self.registry.with_site_peers(site_peers), store: self.store }
+        Self { registry: self.registry.with_site_peers(site_peers), ..self }
     }
 }
 

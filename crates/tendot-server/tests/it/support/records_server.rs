@@ -39,12 +39,24 @@ impl RecordsServer {
         records: impl IntoIterator<Item = &'r str>,
         configure: impl FnOnce(HttpServer) -> HttpServer,
     ) -> Self {
+        Self::serve_handle_net(Arc::new(store.open()), records, configure)
+    }
+
+    /// Another server of [`RecordsServer::start_handle_net`] over the same store.
+    pub(crate) fn start_another(&self, configure: impl FnOnce(HttpServer) -> HttpServer) -> Self {
+        Self::serve_handle_net(Arc::clone(&self.server.store), [], configure)
+    }
+
+    fn serve_handle_net<'r>(
+        store: Arc<AnyStore>,
+        records: impl IntoIterator<Item = &'r str>,
+        configure: impl FnOnce(HttpServer) -> HttpServer,
+    ) -> Self {
         let settings = RegistrySettings {
             server_admins: vec![ValueReference::parse("300:0.NA/10.5555")],
             server_admins_full_access: true,
             ..RegistrySettings::default()
         };
-        let store = Arc::new(store.open());
         let registry = Arc::new(Registry::with_shared_store(Arc::clone(&store), settings));
         let native = Arc::new(NativeServer::new(Arc::clone(&registry), recorded_site()));
         Self::serve(store, records, configure(HttpServer::new(registry).native_server(native)))

@@ -1,21 +1,36 @@
 //! Stores over which tests run.
 
-use tendot_store::{AnyStore, MemoryStore, PostgresSettings, PostgresStore};
+use std::cell::RefCell;
+
+use tempfile::TempDir;
+use tendot_store::{AnyStore, EmbeddedStore, MemoryStore, PostgresSettings, PostgresStore};
 use tendot_testing::postgres::{database_from_template, shared_server};
-use tendot_testing::{WAIT_TIMEOUT, block_on, wait_until};
+use tendot_testing::{WAIT_TIMEOUT, block_on, ram_dir, wait_until};
+
+thread_local! {
+    /// Directories of the embedded stores of a test, which end with its thread.
+    static DIRECTORIES: RefCell<Vec<TempDir>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A kind of store; a test that takes one is run over several by [`over_stores`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StoreKind {
     Memory,
+    Embedded,
     Postgres,
 }
 
 impl StoreKind {
-    /// Opens an empty store for one test.
+    /// Opens an empty store for one test; call it on the thread of the test.
     pub(crate) fn open(self) -> AnyStore {
         match self {
             Self::Memory => MemoryStore::new().into(),
+            Self::Embedded => {
+                let directory = ram_dir();
+                let store = EmbeddedStore::open(directory.path()).unwrap();
+                DIRECTORIES.with_borrow_mut(|directories| directories.push(directory));
+                store.into()
+            }
             Self::Postgres => open_postgres(&postgres_url()),
         }
     }
@@ -44,13 +59,20 @@ pub(crate) fn open_postgres(url: &str) -> AnyStore {
     block_on(PostgresStore::open(url, &settings)).unwrap_or_else(|error| panic!("{error}")).into()
 }
 
-/// Runs each function, which takes a [`StoreKind`], as a test `memory::name` and a test `postgres::name`.
+/// Runs each function, which takes a [`StoreKind`], as the tests `memory::name`, `embedded::name` and `postgres::name`.
 macro_rules! over_stores {
     ($($test:ident),+ $(,)?) => {
         mod memory {
             $(#[test]
             fn $test() {
                 super::$test($crate::support::stores::StoreKind::Memory);
+            })+
+        }
+
+        mod embedded {
+            $(#[test]
+            fn $test() {
+                super::$test($crate::support::stores::StoreKind::Embedded);
             })+
         }
 

@@ -30,3 +30,12 @@ fn promises_are_tested() {
     assert!(missing.is_empty(), "findings without a promise: {missing:?}");
     assert!(wrong.is_empty(), "promises without a test that exists: {wrong:#?}");
 }
+
+/// Regression tests of the audit are all cited.
+#[test]
+fn regression_tests_are_cited() {
+    let page = std::fs::read_to_string(workspace_root().join("docs/background/security.md")).unwrap();
+    let is_missing = |name: &String| name.starts_with("audit_") && !page.contains(&format!("`{name}`"));
+    let missing: Vec<_> = functions().into_iter().filter(is_missing).collect();
+    assert!(missing.is_empty(), "docs/background/security.md does not cite {missing:?}");
+}

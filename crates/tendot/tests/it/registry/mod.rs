@@ -9,6 +9,8 @@ mod parties;
 mod redaction;
 mod reports;
 mod root;
+mod sessions;
+mod settings;
 mod tokens;
 
 use std::process::{Command, Output};

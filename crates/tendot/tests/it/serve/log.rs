@@ -3,11 +3,13 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::Stdio;
+use std::time::Instant;
 
+use serde_json::Value as Json;
 use tendot_testing::http::{HttpRequest, send_raw};
 use tendot_testing::wait_until;
 
-use crate::support::{TestDir, TestServer};
+use crate::support::{NativeSession, SESSION_HOLDER, TestDir, TestServer};
 
 /// The log contains neither secrets of requests nor terminal control sequences.
 #[test]
@@ -58,4 +60,40 @@ fn attack_s13_closed_stderr() {
     });
     process.kill().unwrap();
     process.wait().unwrap();
+}
+
+/// A failed authentication is logged with identity, client and reason, without the credential; many of them do not fill the log.
+#[test]
+fn audit_f12_failed_authentication_is_logged() {
+    let dir = TestDir::new();
+    let server = TestServer::builder(&dir).demo().with_native().set("log.format=json").start();
+    NativeSession::open(&dir, &server);
+    let started = Instant::now();
+    dir.write("secret.txt", "canary-secret");
+    let native = format!("hdl://{}", server.native_address());
+    let credentials = ["--auth", "301:10.5555/HOLDER", "--secret-file", "secret.txt"];
+    let delete = ["handle", "delete", SESSION_HOLDER, "--server", &native];
+    let (code, _, stderr) = dir.run(&[&delete[..], &credentials].concat());
+    assert_ne!(code, Some(0), "{stderr}");
+    let guess = || HttpRequest::get("/api/v1/tokens").bearer("canary-token").send(server.address()).status;
+    for _ in 0..15 {
+        assert_eq!(guess(), 401);
+    }
+    let mut lines: Vec<Json> = Vec::new();
+    wait_until("a later failure is logged", || {
+        guess();
+        let new = server.log_lines();
+        assert!(!new.iter().any(|line| line.contains("canary")), "{new:?}");
+        let new = new.iter().filter(|line| line.contains("authentication failed"));
+        lines.extend(new.map(|line| serde_json::from_str::<Json>(line).unwrap()));
+        lines.iter().any(|line| line["identity"] == "operator")
+    });
+    let seconds = started.elapsed().as_secs() as usize;
+    assert!(lines.len() <= seconds + 2, "{seconds} s: {lines:?}");
+    let (first, last) = (&lines[0], lines.last().unwrap());
+    for line in [first, last] {
+        assert_eq!((&line["level"], &line["client"]), (&"WARN".into(), &"127.0.0.1".into()), "{line}");
+    }
+    assert_eq!((&first["identity"], &first["reason"]), (&"301:10.5555/HOLDER".into(), &"failed".into()));
+    assert!(last["suppressed"].as_u64().unwrap() > 0, "{lines:?}");
 }

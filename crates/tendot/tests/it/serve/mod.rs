@@ -10,6 +10,7 @@ mod log;
 mod memory;
 mod native;
 mod operator_token;
+mod settings;
 mod shutdown;
 mod site;
 mod systemd;

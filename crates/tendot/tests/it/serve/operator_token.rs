@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
+use serde_json::json;
 use tendot_testing::http::HttpRequest;
 use tendot_testing::wait_until;
 
@@ -50,6 +51,26 @@ fn audit_f14_token_is_reloaded() {
     assert_eq!(status_with(&server, new), 200);
 }
 
+/// The command replaces the file, which stays private; tokens of the registry stay valid.
+#[test]
+fn operator_token_is_rotated() {
+    let dir = TestDir::new();
+    let server = TestServer::builder(&dir).start();
+    let old = server.token();
+    let create = server.request("POST", "/api/v1/tokens").json(&json!({"role": "operator"}));
+    let created = create.send(server.address()).json()["token"].as_str().unwrap().to_owned();
+    let (_, stderr) = dir.run_to(0, &["token", "rotate-operator"]);
+    assert!(stderr.contains("new operator token in `tendot-data/operator.token`"), "{stderr}");
+    assert_eq!(dir.mode("tendot-data/operator.token"), 0o600);
+    let new = server.token();
+    assert_ne!(old, new);
+    server.signal("HUP");
+    wait_until("the new token is valid", || status_with(&server, &new) == 200);
+    assert_eq!((status_with(&server, &old), status_with(&server, &created)), (401, 200));
+    let (_, stderr) = dir.run_to(2, &["token", "rotate-operator", "--data", "none"]);
+    assert!(stderr.contains("no operator token `none/operator.token`"), "{stderr}");
+}
+
 /// Where other clients are served through a proxy or over TLS, loopback is not trusted unless a setting says so.
 #[test]
 fn audit_f10_loopback_behind_a_proxy() {
@@ -63,6 +84,9 @@ fn audit_f10_loopback_behind_a_proxy() {
     assert_eq!(metrics(&server, "X-Forwarded-For: 198.51.100.1"), 403);
     server.wait_for_log("request forwarded by an untrusted proxy on loopback");
     let server = TestServer::builder(&dir).in_memory().set("http.public_url=https://id.example.org").start();
+    assert_eq!(metrics(&server, "Accept: */*"), 403);
+    dir.write_certificate(&["localhost"]);
+    let server = TestServer::builder(&dir).in_memory().with_https().start();
     assert_eq!(metrics(&server, "Accept: */*"), 403);
     let server = with_proxies(&dir).set("http.trust_loopback=true").start();
     assert_eq!(metrics(&server, "Accept: */*"), 200);

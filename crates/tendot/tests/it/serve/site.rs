@@ -15,7 +15,7 @@ use tendot_testing::http::HttpRequest;
 use tokio::runtime::Runtime;
 
 use super::native::{exchange, exchange_datagram, resolution};
-use crate::support::{TestDir, TestServer, text_output};
+use crate::support::{TestDir, TestServer, TestServerBuilder, text_output};
 
 /// The response codes over TCP and over UDP.
 fn response_codes(address: SocketAddr, name: &str) -> [u32; 2] {
@@ -324,4 +324,60 @@ fn combine_refuses_invalid_records() {
     assert!(code == Some(2) && stderr.contains("0 servers of the site have this server's key"), "{stderr}");
     let (code, _, stderr) = text_output(&mut server.in_memory().command());
     assert!(code == Some(2) && stderr.contains("has no persistent key"), "{stderr}");
+}
+
+/// The servers of a site get new keys one after the other. Clients with any earlier record accept the responses of all servers.
+#[test]
+fn rotated_keys_of_a_combined_site() {
+    let (dir, names) = (TestDir::new(), ["one", "two"]);
+    let builders: Vec<_> = (1..)
+        .zip(names)
+        .map(|(number, name)| {
+            let address = format!("127.0.0.{number}:0");
+            let builder = TestServer::builder(&dir).data(name).native(&address).http(&address);
+            let server = builder.start();
+            let [native, http] = [server.native_address(), server.address()];
+            builder.native(&native.to_string()).http(&http.to_string())
+        })
+        .collect();
+    let combine = |copy: &str| {
+        dir.run_ok(&["site", "combine", "--output", "site.json", "one/siteinfo.json", "two/siteinfo.json"]);
+        dir.write(copy, dir.read("site.json"));
+    };
+    combine("site-0.json");
+    let records =
+        write_records(&dir.file("records.jsonl"), &serde_json::from_str(&dir.read("site.json")).unwrap());
+    for name in names {
+        dir.run_ok(&["import", "--data", name, "--site", "site.json", "records.jsonl"]);
+    }
+    let check = |rotations: usize| {
+        let start = |builder: &TestServerBuilder| builder.clone().set("native.site_file=site.json").start();
+        let _servers: Vec<_> = builders.iter().map(start).collect();
+        for root in 0..=rotations {
+            let root = format!("site-{root}.json");
+            for name in &records {
+                dir.run_ok(&["resolve", "--root", &root, "--require-certified", "--json", "--", name]);
+            }
+        }
+    };
+    check(0);
+    for (rotations, (name, builder)) in (1..).zip(names.into_iter().zip(&builders)) {
+        let rotate = ["site", "rotate-key", "--data", name, "--set", "native.site_file=site.json"];
+        let finish = ["site", "rotate-key", "--data", name, "--finish"];
+        assert!(dir.run_to(1, &finish).1.contains("there is no old server key"));
+        dir.run_ok(&rotate);
+        assert!(dir.run_to(2, &rotate).1.contains("the last roll-over is not finished"));
+        assert_eq!(dir.mode(&format!("{name}/privkey.bin")), 0o600);
+        // This start writes the record of the server.
+        drop(builder.start());
+        combine(&format!("site-{rotations}.json"));
+        check(rotations);
+    }
+    for name in names {
+        dir.run_ok(&["site", "rotate-key", "--data", name, "--finish"]);
+    }
+    let start = |builder: &TestServerBuilder| builder.clone().set("native.site_file=site.json").start();
+    let _servers: Vec<_> = builders.iter().map(start).collect();
+    let with_root = |root| dir.run(&["resolve", "--root", root, "--require-certified", "0.NA/10.5555"]).0;
+    assert_eq!((with_root("site-2.json"), with_root("site-0.json")), (Some(0), Some(2)));
 }

@@ -7,7 +7,9 @@ use tendot_testing::postgres::create_database_url;
 use tendot_testing::repetitions;
 
 use super::{StoreDir, generate_records, to_lines};
-use crate::support::{TestDir, TestServer, stderr};
+use crate::support::{StoreKind, TestDir, TestServer, stderr, tests_per_store};
+
+tests_per_store!(audit_f5_f18_unusable_keys_are_reported);
 
 /// Both stores report the same counts, which equal those computed from the histories.
 #[test]
@@ -186,9 +188,9 @@ fn verify_reports_damage() {
 }
 
 /// An import accepts keys that cannot authenticate, and warns; a verification reports them, and they are not corruption.
-#[test]
-fn audit_f5_f18_unusable_keys_are_reported() {
-    let store = StoreDir::new();
+fn audit_f5_f18_unusable_keys_are_reported(kind: StoreKind) {
+    let (dir, env) = (TestDir::new(), kind.env());
+    let run = |arguments: &[&str]| dir.tendot(arguments).envs(env.clone()).output().unwrap();
     let record = |name: &str, value: Json| json!({"handle": name, "values": [value]}).to_string() + "\n";
     let secret = |permissions: &str| {
         json!({"index": 300, "type": "HS_SECKEY", "permissions": permissions,
@@ -200,8 +202,8 @@ fn audit_f5_f18_unusable_keys_are_reported() {
         record("10.5555/PRIVATE", secret("1100")),
         record("10.5555/UNUSABLE", key),
     ];
-    let file = store.dir.write("records.jsonl", lines.concat());
-    let output = store.run(&["import", &file, "--json"]);
+    let file = dir.write("records.jsonl", lines.concat());
+    let output = run(&["import", &file, "--json"]);
     let printed = stderr(&output);
     let imported: Json = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&imported["created"], &imported["warnings"]), (&json!(3), &json!(2)), "{printed}");
@@ -210,11 +212,11 @@ fn audit_f5_f18_unusable_keys_are_reported() {
         "`10.5555/UNUSABLE`: HS_PUBKEY at index 301 is unusable: malformed data",
     ] {
         assert!(printed.contains(expected), "{printed}");
-        let output = store.run(&["verify"]);
+        let output = run(&["verify"]);
         assert_eq!(output.status.code(), Some(0));
         assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     }
-    let output = store.run_ok(&["verify", "--json"]);
+    let output = run(&["verify", "--json"]).stdout;
     let lines: Vec<Json> = output
         .trim_ascii()
         .split(|byte| *byte == b'\n')

@@ -3,9 +3,11 @@
 mod command;
 mod database;
 mod dir;
+mod native_session;
 mod server;
 
 pub(crate) use command::{TENDOT, output_with_input, stderr, tendot, text_output};
 pub(crate) use database::{StoreKind, TestDatabase, tests_per_store};
 pub(crate) use dir::TestDir;
+pub(crate) use native_session::{NativeSession, SESSION_HOLDER, sessions};
 pub(crate) use server::{TestServer, TestServerBuilder, wait_until_received};
