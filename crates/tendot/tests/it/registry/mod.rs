@@ -9,6 +9,7 @@ mod parties;
 mod redaction;
 mod reports;
 mod root;
+mod terminal;
 mod tokens;
 
 use std::process::{Command, Output};

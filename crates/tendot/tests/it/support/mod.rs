@@ -4,8 +4,10 @@ mod command;
 mod database;
 mod dir;
 mod server;
+mod terminal;
 
 pub(crate) use command::{TENDOT, output_with_input, stderr, tendot, text_output};
 pub(crate) use database::{StoreKind, TestDatabase, tests_per_store};
 pub(crate) use dir::TestDir;
 pub(crate) use server::{TestServer, TestServerBuilder, wait_until_received};
+pub(crate) use terminal::Terminal;
