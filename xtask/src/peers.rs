@@ -19,7 +19,7 @@ const PROGRAMS: [(&[&str], &[&str]); 15] = [
     (&["curl"], &["curl"]),
     (&["nghttp", "h2load"], &["nghttp2-client"]),
     (&["promtool"], &["prometheus"]),
-    (&["node"], &["nodejs"]),
+    (&["node", "npm"], &["nodejs", "npm"]),
     (&["python3"], &["python3", "python3-venv"]),
     (&["openssl"], &["openssl"]),
     (&["mvn", "javac"], &["maven", "openjdk-17-jdk-headless"]),

@@ -1,14 +1,15 @@
 //! Embedded store, compared with LMDB alone on the same records.
 //!
 //! `store import DIR COUNT` imports records and saves a sample of their names; `store engine own|wire DIR` fills an LMDB
-//! database with the bytes of the store, or with the wire form; `store read own|wire DIR` reads the names from both in
-//! alternating rounds. Each prints its measurements.
+//! database with the bytes of the store, or with the wire form; `store read own|wire DIR` reads the names, and names that do not
+//! exist, from both in alternating rounds. Each prints its measurements.
 
 use std::error::Error;
 use std::fs::{self, File};
 use std::future::Future;
 use std::hint::black_box;
 use std::io::{BufWriter, Read as _, Write as _};
+use std::ops::Range;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -61,7 +62,9 @@ fn import(directory: &Path, count: u64) -> BenchResult {
     });
     assert_eq!(imported?.created, count);
     println!("import-rate {:.0}", count as f64 / time);
-    println!("size {:.1}", size(&directory.join("tendot"))? as f64 / count as f64);
+    let ours = directory.join("tendot");
+    println!("size {:.1}", size(&ours)? as f64 / count as f64);
+    println!("hash-size {:.1}", database_size(&ours, "name_hashes")? as f64 / count as f64);
     Ok(names.flush()?)
 }
 
@@ -111,12 +114,8 @@ fn fill_lmdb(directory: &Path, form: &str) -> BenchResult {
 }
 
 fn read(directory: &Path, form: &str) -> BenchResult {
-    let text = fs::read_to_string(directory.join("names"))?;
-    let mut names: Vec<&str> = text.lines().collect();
-    let mut random = SeededRng::new(11);
-    for at in (1..names.len()).rev() {
-        names.swap(at, random.below(at + 1));
-    }
+    let names = shuffled_names(directory)?;
+    let absent: Vec<String> = names.iter().map(|name| format!("{name}-absent")).collect();
     let (ours, path) = (directory.join("tendot"), directory.join(form));
     for file in [&ours, &path] {
         warm_page_cache(&file.join("data.mdb"))?;
@@ -124,106 +123,171 @@ fn read(directory: &Path, form: &str) -> BenchResult {
 
     let store = Arc::new(AnyStore::from(EmbeddedStore::open_read_only(&ours)?));
     let registry = Registry::with_shared_store(Arc::clone(&store), RegistrySettings::default());
-    let read_ours = |name: &str| -> BenchResult<usize> {
-        Ok(poll_ready(store.get(&NameKey::new(name)?))?.map_or(0, |entry| black_box(&entry).values.len()))
+    let read_ours = |name: &str| -> BenchResult<bool> {
+        let entry = poll_ready(store.get(&NameKey::new(name)?))?;
+        Ok(entry.is_some_and(|entry| !black_box(&entry).values.is_empty()))
     };
-    let resolve = |name: &str| -> BenchResult<usize> {
+    let resolve = |name: &str| -> BenchResult<bool> {
         let query = ResolveQuery::new(Handle::from(name));
         match poll_ready(registry.resolve(&query, &Caller::Anonymous, &mut Budget::PER_REQUEST.clone()))? {
-            Resolution::Values(values) => Ok(black_box(values).len()),
-            Resolution::Referral(_) => Ok(0),
+            Resolution::Values(values) => Ok(!black_box(values).is_empty()),
+            Resolution::Referral(_) => Ok(false),
         }
     };
-    read_rate(&names, &read_ours)?;
-    read_rate(&names, &resolve)?;
+    let read = Reads { label: "read", names: &names, are_stored: true, read: &read_ours };
+    let resolution = Reads { label: "resolve", read: &resolve, ..read };
+    let miss = Reads { label: "miss", names: &absent, are_stored: false, ..read };
+    for reads in [&read, &resolution, &miss] {
+        reads.rate(0..names.len())?;
+    }
     println!("read-memory {}", anonymous_memory(std::process::id()) / 1024);
 
     let (env, database) = engine(&path, false)?;
-    let read_engine = |name: &str| -> BenchResult<usize> {
+    let read_engine = |name: &str| -> BenchResult<bool> {
         let txn = env.read_txn()?;
         let key = name.to_ascii_uppercase();
-        Ok(database.get(&txn, key.as_bytes())?.map_or(0, |bytes| black_box(bytes).len()))
+        Ok(database.get(&txn, key.as_bytes())?.is_some_and(|bytes| !black_box(bytes).is_empty()))
     };
     // Bytes used after the transaction must be copied.
-    let copy_engine = |name: &str| -> BenchResult<usize> {
+    let copy_engine = |name: &str| -> BenchResult<bool> {
         let txn = env.read_txn()?;
         let key = name.to_ascii_uppercase();
-        Ok(database.get(&txn, key.as_bytes())?.map_or(0, |bytes| black_box(bytes.to_vec()).len()))
+        Ok(database.get(&txn, key.as_bytes())?.is_some_and(|bytes| !black_box(bytes.to_vec()).is_empty()))
     };
-    read_rate(&names, &read_engine)?;
+    let engine = Reads { label: "engine", read: &read_engine, ..read };
+    let engine_copy = Reads { label: "engine-copy", read: &copy_engine, ..read };
+    let engine_miss = Reads { label: "engine-miss", read: &read_engine, ..miss };
+    engine.rate(0..names.len())?;
+    engine_miss.rate(0..names.len())?;
+    print_rounds(
+        &[engine, read, resolution, engine_copy, miss, engine_miss],
+        &[engine, read, resolution, miss],
+    )
+}
 
-    let mut rates = [const { Vec::new() }; 4];
-    let mut p99s = [const { Vec::new() }; 3];
+/// Names of the records to read, in random order.
+fn shuffled_names(directory: &Path) -> BenchResult<Vec<String>> {
+    let text = fs::read_to_string(directory.join("names"))?;
+    let mut names: Vec<String> = text.lines().map(str::to_owned).collect();
+    let mut random = SeededRng::new(11);
+    for at in (1..names.len()).rev() {
+        names.swap(at, random.below(at + 1));
+    }
+    Ok(names)
+}
+
+/// Prints the medians of rates and of 99th percentiles of the latency.
+fn print_rounds(rates: &[Reads<'_>], p99s: &[Reads<'_>]) -> BenchResult {
+    let count = rates.first().map_or(0, |reads| reads.names.len());
+    let mut measured_rates = vec![Vec::new(); rates.len()];
+    let mut measured_p99s = vec![Vec::new(); p99s.len()];
     for _ in 0..ROUNDS {
         // Short alternating rounds, so that background load affects all systems alike.
-        for names in names.chunks(ROUND_READS) {
-            let [engine, ours, resolved, copied] = &mut rates;
-            engine.push(read_rate(names, &read_engine)?);
-            ours.push(read_rate(names, &read_ours)?);
-            resolved.push(read_rate(names, &resolve)?);
-            copied.push(read_rate(names, &copy_engine)?);
+        for start in (0..count).step_by(ROUND_READS) {
+            for (reads, measured) in rates.iter().zip(&mut measured_rates) {
+                measured.push(reads.rate(start..count.min(start + ROUND_READS))?);
+            }
         }
-        let [engine, ours, resolved] = &mut p99s;
-        engine.push(read_p99(&names, &read_engine)?);
-        ours.push(read_p99(&names, &read_ours)?);
-        resolved.push(read_p99(&names, &resolve)?);
+        for (reads, measured) in p99s.iter().zip(&mut measured_p99s) {
+            measured.push(reads.p99()?);
+        }
     }
-    for (name, rates) in ["engine", "read", "resolve", "engine-copy"].iter().zip(rates) {
-        println!("{name}-rate {:.0}", median(rates));
+    for (reads, measured) in rates.iter().zip(measured_rates) {
+        println!("{}-rate {:.0}", reads.label, median(measured));
     }
-    for (name, times) in ["engine", "read", "resolve"].iter().zip(p99s) {
-        println!("{name}-p99 {:.0}", median(times));
+    for (reads, measured) in p99s.iter().zip(measured_p99s) {
+        println!("{}-p99 {:.0}", reads.label, median(measured));
     }
     Ok(())
 }
 
-/// Reads per second.
-fn read_rate(names: &[&str], read: &impl Fn(&str) -> BenchResult<usize>) -> BenchResult<f64> {
-    let (time, found) = seconds(|| names.iter().try_for_each(|&name| ensure_found(name, read(name)?)));
-    found?;
-    Ok(names.len() as f64 / time)
+/// Names to read from a system.
+#[derive(Clone, Copy)]
+struct Reads<'a> {
+    label: &'static str,
+    names: &'a [String],
+    /// Whether the names exist.
+    are_stored: bool,
+    /// Reads a name; true if it was found.
+    read: &'a dyn Fn(&str) -> BenchResult<bool>,
 }
 
-/// 99th percentile of the read latency in nanoseconds.
-fn read_p99(names: &[&str], read: &impl Fn(&str) -> BenchResult<usize>) -> BenchResult<f64> {
-    let mut times = Vec::with_capacity(names.len());
-    for &name in names {
-        let begin = Instant::now();
-        let found = read(name)?;
-        times.push(begin.elapsed().as_nanos() as u64);
-        ensure_found(name, found)?;
+impl Reads<'_> {
+    /// Reads per second.
+    fn rate(&self, range: Range<usize>) -> BenchResult<f64> {
+        let names = &self.names[range];
+        let (time, read) = seconds(|| names.iter().try_for_each(|name| self.check(name, (self.read)(name)?)));
+        read?;
+        Ok(names.len() as f64 / time)
     }
-    times.sort_unstable();
-    Ok(times[times.len() * 99 / 100] as f64)
+
+    /// 99th percentile of the latency in nanoseconds.
+    fn p99(&self) -> BenchResult<f64> {
+        let mut times = Vec::with_capacity(self.names.len());
+        for name in self.names {
+            let begin = Instant::now();
+            let is_found = (self.read)(name)?;
+            times.push(begin.elapsed().as_nanos() as u64);
+            self.check(name, is_found)?;
+        }
+        times.sort_unstable();
+        Ok(times[times.len() * 99 / 100] as f64)
+    }
+
+    fn check(&self, name: &str, is_found: bool) -> BenchResult {
+        if is_found == self.are_stored {
+            return Ok(());
+        }
+        Err(format!("{name} was {}found", if is_found { "" } else { "not " }).into())
+    }
 }
 
-fn ensure_found(name: &str, found: usize) -> BenchResult {
-    if found == 0 { Err(format!("{name} was not found").into()) } else { Ok(()) }
-}
-
-/// Opens an LMDB database with the options of the embedded store.
-#[allow(unsafe_code, reason = "LMDB cannot be opened without")]
+/// Opens the records of an LMDB file with the options of the embedded store, and creates them if it may write.
 fn engine(path: &Path, may_write: bool) -> BenchResult<(Env, Database<'static, Bytes, Bytes>)> {
+    let env = open_lmdb(path, may_write)?;
+    if may_write {
+        let created = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
+            opener.create_database::<Bytes, Bytes>(txn, Some("records")).map(CommitOrAbort::<_, ()>::Commit)
+        })?;
+        return match created {
+            CommitOrAbort::Commit(database) => Ok((env, database)),
+            CommitOrAbort::Abort(()) => Err("cannot create the database `records`".into()),
+        };
+    }
+    let database = open_database(&env, "records")?.ok_or("no database `records`")?;
+    Ok((env, database))
+}
+
+#[allow(unsafe_code, reason = "LMDB cannot be opened without")]
+fn open_lmdb(path: &Path, may_write: bool) -> BenchResult<Env> {
     let mut flags = EnvFlags::NO_READ_AHEAD;
     flags.set(EnvFlags::READ_ONLY, !may_write);
     let mut options = EnvOpenOptions::new();
     options.map_size(1 << 40).max_dbs(8);
     // SAFETY: no other process writes the file, and the flags affect only reads.
-    let env = unsafe { options.flags(flags).open(path)? };
-    let opened = if may_write {
-        env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
-            opener.create_database::<Bytes, Bytes>(txn, Some("records")).map(CommitOrAbort::<_, ()>::Commit)
-        })?
-    } else {
-        env.open_databases_and_commit(env.read_txn()?, |opener, txn| {
-            let opened = opener.open_database::<Bytes, Bytes>(txn, Some("records"))?;
-            Ok::<_, heed::Error>(opened.map_or(CommitOrAbort::Abort(()), CommitOrAbort::Commit))
-        })?
-    };
-    match opened {
-        CommitOrAbort::Commit(database) => Ok((env, database)),
-        CommitOrAbort::Abort(()) => Err("no database `records`".into()),
-    }
+    Ok(unsafe { options.flags(flags).open(path)? })
+}
+
+/// Opens a database of an LMDB file, if it exists.
+fn open_database(env: &Env, name: &str) -> BenchResult<Option<Database<'static, Bytes, Bytes>>> {
+    let opened = env.open_databases_and_commit(env.read_txn()?, |opener, txn| {
+        let opened = opener.open_database::<Bytes, Bytes>(txn, Some(name))?;
+        Ok::<_, heed::Error>(opened.map_or(CommitOrAbort::Abort(()), CommitOrAbort::Commit))
+    })?;
+    Ok(match opened {
+        CommitOrAbort::Commit(database) => Some(database),
+        CommitOrAbort::Abort(()) => None,
+    })
+}
+
+/// Bytes of the pages of a database of the store; zero if there is none.
+fn database_size(directory: &Path, name: &str) -> BenchResult<u64> {
+    let env = open_lmdb(directory, false)?;
+    let Some(database) = open_database(&env, name)? else { return Ok(0) };
+    let txn = env.read_txn()?;
+    let stat = database.stat(&txn)?;
+    let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
+    Ok(pages as u64 * u64::from(stat.page_size))
 }
 
 fn size(directory: &Path) -> BenchResult<u64> {

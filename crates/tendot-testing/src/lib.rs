@@ -62,7 +62,9 @@ pub use country_database::country_database;
 pub use directory::ram_dir;
 pub use extent::{is_full_run, repetitions};
 pub use mounted_disk::MountedDisk;
-pub use packages::{ensure_programs, install_packages, is_installed, npm_package, python_environment};
+pub use packages::{
+    ensure_programs, install_packages, is_installed, npm_package, npm_program, python_environment,
+};
 pub use ports::free_port;
 pub use process::{ServerProcess, anonymous_memory, cpu_time, peak_memory, run_checked, status_bytes};
 pub use rng::{SeededRng, test_seed};

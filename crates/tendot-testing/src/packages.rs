@@ -56,6 +56,31 @@ pub fn python_environment(target: &Path, packages: &[&str]) -> PathBuf {
     programs
 }
 
+/// A program of a package of the npm registry, which `npm` installs with its dependencies in `target`; scripts of packages do not run.
+///
+/// Installed once; concurrent test programs wait for each other. `integrity` is that of the package in npm's lock file.
+pub fn npm_program(target: &Path, package: &str, version: &str, integrity: &str, program: &str) -> PathBuf {
+    fs::create_dir_all(target).unwrap();
+    let name = format!("{}-{version}", package.replace('/', "-"));
+    let (directory, lock) = (target.join(&name), target.join(format!("{name}.lock")));
+    let lock = File::create(lock).unwrap();
+    lock.lock().unwrap();
+    let complete = directory.join("complete");
+    if !complete.exists() {
+        fs::create_dir_all(&directory).unwrap();
+        run_checked(
+            Command::new("npm")
+                .args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--save-exact", "--prefix"])
+                .arg(&directory)
+                .arg(format!("{package}@{version}")),
+        );
+        let locked = fs::read_to_string(directory.join("package-lock.json")).unwrap();
+        assert!(locked.contains(integrity), "{package} {version} changed: {locked}");
+        File::create(complete).unwrap();
+    }
+    directory.join("node_modules/.bin").join(program)
+}
+
 /// Directory of a package of the npm registry, in `target`. Only its own files are installed, no dependencies.
 ///
 /// Downloaded once; concurrent test programs wait for each other. `sha512`: hash of the archive, in hexadecimal.

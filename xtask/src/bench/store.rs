@@ -209,19 +209,28 @@ impl StoreReport {
         let megabytes = |name: &'static str| -> CellFormat {
             Box::new(move |all| Ok(format!("{:.0} MB", measurement(all, name)? / 1e3)))
         };
-        let rows: [(&str, CellFormat); 15] = [
+        let decimal = |name: &'static str| -> CellFormat {
+            Box::new(move |all| Ok(format!("{:.1}", measurement(all, name)?)))
+        };
+        let rows: [(&str, CellFormat); 21] = [
             ("reads/s", integer("own-read-rate")),
             ("relative to LMDB, same bytes", ratio("own-read-rate", "own-engine-rate")),
             ("relative to LMDB, same bytes, copied", ratio("own-read-rate", "own-engine-copy-rate")),
             ("relative to LMDB, wire form", ratio("wire-read-rate", "wire-engine-rate")),
+            ("misses/s", integer("own-miss-rate")),
+            ("relative to reads", ratio("own-miss-rate", "own-read-rate")),
+            ("relative to LMDB, same bytes", ratio("own-miss-rate", "own-engine-miss-rate")),
+            ("relative to LMDB, wire form", ratio("wire-miss-rate", "wire-engine-miss-rate")),
             ("resolutions/s", integer("own-resolve-rate")),
             ("relative to LMDB, same bytes", ratio("own-resolve-rate", "own-engine-rate")),
             ("relative to LMDB, wire form", ratio("wire-resolve-rate", "wire-engine-rate")),
             ("read p99", micros("own-read-p99")),
+            ("miss p99", micros("own-miss-p99")),
             ("LMDB p99, same bytes", micros("own-engine-p99")),
             ("LMDB p99, wire form", micros("wire-engine-p99")),
-            ("disk bytes per record", Box::new(|all| Ok(format!("{:.1}", measurement(all, "size")?)))),
+            ("disk bytes per record", decimal("size")),
             ("relative to LMDB, wire form", ratio("size", "wire-engine-size")),
+            ("disk bytes of name hashes, per record", decimal("hash-size")),
             ("library import, records/s", integer("import-rate")),
             ("memory during import", megabytes("import-memory")),
             ("memory during reads", megabytes("own-read-memory")),
@@ -286,8 +295,8 @@ const READ_METHOD: &str = "\
 
 300,000 random names are read by one thread, each in its own transaction, with everything in memory. Rates are medians of 150 turns of
 10,000 names, p99 of five rounds. LMDB is opened as we open it and returns bytes; the store returns typed values and verifies a
-checksum. *Same bytes*: LMDB holds the bytes of our store, also copied; *wire form*: records as in messages. *Resolutions* add the
-registry: responsibility and permissions.
+checksum. *Same bytes*: LMDB holds the bytes of our store, also copied; *wire form*: records as in messages. *Misses* are names that do
+not exist; the store confirms them by the hashes of all names. *Resolutions* add the registry: responsibility and permissions.
 
 ";
 

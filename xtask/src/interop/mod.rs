@@ -1,5 +1,6 @@
 //! Interoperability: the same requests to Tendot and to the Handle.Net server, with both clients; the responses must be equal.
 
+mod allocated;
 mod batches;
 mod dumps;
 pub(crate) mod java;
@@ -77,6 +78,7 @@ pub(crate) fn interop(tendot: Option<&Path>) -> Result<InteropReport> {
     })?;
     // Not before: the batches would be in lists of names.
     batches::test_batches(&programs.tendot, &dir.join("batches"), [&handle_net, &single])?;
+    allocated::test_allocated_prefix(&programs.tendot, &dir.join("allocated"))?;
     for (address, port) in three.addresses.iter().zip(&three.http_ports) {
         let metrics = HttpRequest::get("/metrics").try_send((*address, *port).into())?;
         let created = "operation=\"create\",code=\"1\"} ";

@@ -290,6 +290,16 @@ async fn attack_invalid_responses() {
         vec![StreamStep::Send(message)]
     };
     check(delete(other).await, "request id mismatch");
+    // The request id is compared before the body is decoded: the body belongs to another request.
+    let undecodable = move |request: &[u8], id_bits: u8| {
+        let mut message = response(request);
+        message[8] ^= id_bits;
+        let credential = message.len() - 4;
+        message[limits::ENVELOPE_LEN + limits::HEADER_LEN..credential].fill(0xff);
+        vec![StreamStep::Send(message)]
+    };
+    check(delete(move |request| undecodable(request, 0)).await, "request digest at byte");
+    check(delete(move |request| undecodable(request, 1)).await, "request id mismatch");
     let opcode = move |request: &[u8]| {
         let mut message = response(request);
         message[limits::ENVELOPE_LEN + 3] = 102;

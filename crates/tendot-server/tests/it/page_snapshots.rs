@@ -77,6 +77,30 @@ fn problems() {
     }
 }
 
+/// The title of a registered work comes before the redirect target.
+#[test]
+fn title_before_target() {
+    let body = body_of("/10.70000/PAPER?noredirect");
+    let position = |text: &str| body.find(text).unwrap_or_else(|| panic!("no `{text}`: {body}"));
+    assert!(position("class=\"title\"") < position("Redirects to"), "{body}");
+}
+
+/// Administrators are not shown to visitors: no page has `HS_ADMIN`, and the JSON of the API has it.
+#[test]
+fn pages_have_no_administrators() {
+    for query in ["noredirect", "explain", "history"] {
+        for name in ["10.70000/PAPER", "10.5555/HOSTILE", "10.70000"] {
+            let body = body_of(&format!("/{name}?{query}"));
+            assert!(!body.contains("HS_ADMIN"), "{name}?{query}: {body}");
+        }
+    }
+    let trace = get("/10.70000/PAPER?explain=json", JSON).json();
+    let steps = trace["steps"].as_array().unwrap();
+    let values = steps.iter().find(|step| step["step"] == "values").unwrap();
+    assert_eq!(values["message"], "1 public value: 1 URL");
+    assert!(trace["values"].to_string().contains("HS_ADMIN"), "{trace}");
+}
+
 /// Compares a response with its snapshot.
 #[track_caller]
 fn check(name: &str, target: &str, accept: &str) {

@@ -9,7 +9,7 @@ use tendot_store::{EditKind, HistoryOrder};
 use crate::clock::format_millis;
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
 use crate::http::pages::party_names::PartyNames;
-use crate::http::pages::values::{ValueRow, format_timestamp};
+use crate::http::pages::values::{ValueRow, format_timestamp, shown_values};
 use crate::http::pages::{ServiceIdentity, render, syntax_error_page};
 use crate::http::request::name_path;
 use crate::http::request::percent::RequestSyntaxError;
@@ -240,7 +240,7 @@ impl PreviousRecord {
                 Self::Redacted(page_budget.line(reason))
             }
             SnapshotState::Record(snapshot) => {
-                let shown = ValueRow::shown(&snapshot.values);
+                let shown = shown_values(&snapshot.values);
                 let rows: Vec<ValueRow> = shown
                     .iter()
                     .map_while(|value| page_budget.has_room().then(|| ValueRow::of(value, page_budget)))

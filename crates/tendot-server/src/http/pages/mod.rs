@@ -47,6 +47,7 @@ pub(crate) use problem::{
 };
 pub(crate) use registration::RegistrationDetails;
 pub(crate) use trace::trace_page;
+pub(crate) use values::shown_values;
 
 /// Pages that do not belong to a name, and static files.
 pub(crate) static API: Api = Api {

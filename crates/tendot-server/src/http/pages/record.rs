@@ -10,7 +10,7 @@ use crate::http::pages::code_spans::CodeSpans;
 use crate::http::pages::home::format_thousands;
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
 use crate::http::pages::registration::{RegistrationCard, RegistrationDetails};
-use crate::http::pages::values::ValueRow;
+use crate::http::pages::values::{ValueRow, shown_values};
 use crate::http::pages::{ServiceIdentity, render};
 use crate::http::request::name_path;
 use crate::http::resolve::lookup::{FoundRecord, LookupContext};
@@ -160,7 +160,7 @@ impl<'a> RecordPage<'a> {
         let target = RecordTarget::from_outcome(outcome, &mut page_budget);
         let registration = details.map(|details| RegistrationCard::new(details, &mut page_budget));
         let forms = written_forms(site, name, &name_kind, origin.is_none(), &mut page_budget);
-        let shown = ValueRow::shown(values);
+        let shown = shown_values(values);
         let rows: Vec<ValueRow> = shown
             .iter()
             .map_while(|value| page_budget.has_room().then(|| ValueRow::of(value, &mut page_budget)))

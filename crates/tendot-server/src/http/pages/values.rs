@@ -43,12 +43,12 @@ pub(super) struct CollapsedText {
     pub(super) text: String,
 }
 
-impl ValueRow {
-    /// Values that visitors see. How a record is administered is nothing for them; the JSON has all values.
-    pub(super) fn shown<'v, 'a>(values: &'v [HandleValue<'a>]) -> Vec<&'v HandleValue<'a>> {
-        values.iter().filter(|value| !value.value_type.eq_ignore_ascii_case(b"HS_ADMIN")).collect()
-    }
+/// Values that are shown to visitors: all but the administrators. The JSON has all values.
+pub(crate) fn shown_values<'v, 'a>(values: &'v [HandleValue<'a>]) -> Vec<&'v HandleValue<'a>> {
+    values.iter().filter(|value| !value.value_type.eq_ignore_ascii_case(b"HS_ADMIN")).collect()
+}
 
+impl ValueRow {
     pub(super) fn of(value: &HandleValue<'_>, page_budget: &mut PageBudget) -> Self {
         let json = serde_json::to_value(value).unwrap_or_default();
         let timestamp = json.get("timestamp").and_then(Json::as_str);

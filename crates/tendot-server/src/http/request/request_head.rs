@@ -42,3 +42,38 @@ pub(crate) fn tolerates_stale(request: &RequestHead<'_>) -> bool {
         && QueryParams::parse(request.query).is_ok_and(|parameters| parameters.has("auth"));
     !has_credentials && !is_authoritative
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authoritative_requests_do_not_tolerate_stale_data() {
+        let (headers, mut authorized) = (HeaderMap::new(), HeaderMap::new());
+        authorized.insert(header::AUTHORIZATION, header::HeaderValue::from_static("Bearer x"));
+        let request = |query: Option<&'static str>, headers: &HeaderMap, certificate: Option<&[u8]>| {
+            tolerates_stale(&RequestHead {
+                query,
+                headers,
+                version: Version::HTTP_11,
+                client: None,
+                is_loopback: false,
+                is_proxied: false,
+                accepts_credentials: true,
+                certificate,
+                authentication: &AuthenticationCell::default(),
+                identity: &ServiceIdentity::default(),
+                now: SystemTime::UNIX_EPOCH,
+            })
+        };
+        // Parameters that only contain the word.
+        for query in [None, Some(""), Some("author=x"), Some("locatt=auth:1"), Some("a=b&authoritative")] {
+            assert!(request(query, &headers, None), "{query:?}");
+        }
+        for query in ["auth", "auth=true", "%61uth", "a=b&auth=true", "a=b&au%74h"] {
+            assert!(!request(Some(query), &headers, None), "{query}");
+        }
+        assert!(!request(None, &authorized, None));
+        assert!(!request(None, &headers, Some(b"certificate")));
+    }
+}

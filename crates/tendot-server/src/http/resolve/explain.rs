@@ -3,6 +3,7 @@
 use http::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use tendot_registry::Error;
 
+use crate::http::pages::shown_values;
 use crate::http::request::accept;
 use crate::http::resolve::locations::redirect_target::{REDIRECT_SCHEMES, TargetError};
 use crate::http::resolve::lookup::{LookupContext, MissingRecord, Provenance, RecordLookupError};
@@ -36,16 +37,15 @@ impl ResolutionTrace {
         }
     }
 
+    /// Adds the values of the record, without administrators, as on the pages of records.
     fn add_values(&mut self) {
-        let types: Vec<String> = self
-            .values
-            .iter()
-            .take(9)
-            .map(|value| format!("{} {}", value.index, value.type_name()))
-            .collect();
-        let more = if self.values.len() > types.len() { ", …" } else { "" };
-        let count = pluralize(self.values.len(), "public value");
-        self.add_ok("values", format!("{count}: {}{more}", types.join(", ")));
+        let shown = shown_values(&self.values);
+        let types: Vec<String> =
+            shown.iter().take(9).map(|value| format!("{} {}", value.index, value.type_name())).collect();
+        let more = if shown.len() > types.len() { ", …" } else { "" };
+        let separator = if shown.is_empty() { "" } else { ": " };
+        let count = pluralize(shown.len(), "public value");
+        self.add_ok("values", format!("{count}{separator}{}{more}", types.join(", ")));
     }
 
     /// Adds the step of a signed record; the name resolves even if the signature is not trusted.

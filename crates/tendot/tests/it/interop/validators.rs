@@ -1,9 +1,10 @@
-//! `/openapi.json` and DataCite JSON pass the validators of their Python packages.
+//! `/openapi.json` and DataCite JSON pass the validators of their Python packages, and `/openapi.json` the rules of Redocly.
 
+use std::path::Path;
 use std::process::Command;
 
-use serde_json::json;
-use tendot_testing::run_checked;
+use serde_json::{Value as Json, json};
+use tendot_testing::{ensure_programs, npm_program, run_checked};
 
 use super::python_environment;
 use crate::support::{TestDir, TestServer};
@@ -52,6 +53,61 @@ for member in ("citeproc", "bibtex", "ris", "schemaOrg"):
     document["types"].pop(member)
 schema45.validator.validate(document)
 "#;
+
+/// Package of the npm registry and its version, integrity and program.
+const REDOCLY: [&str; 4] = [
+    "@redocly/cli",
+    "2.77.0",
+    "sha512-XUa4hURDWLPG9WukIXo+UBqa9VpeTndmLI5PHu9QDkwtwH990Jsgz9nl2m1pZjsWrKFPP7avn6etRxxDbuD2Bg==",
+    "redocly",
+];
+
+/// Problems that `redocly lint` finds in a document, by its recommended rules: `RULE: MESSAGE`.
+fn redocly_problems(dir: &TestDir, document: &Json) -> Vec<String> {
+    let [package, version, integrity, program] = REDOCLY;
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let program = npm_program(target, package, version, integrity, program);
+    let openapi = dir.write("redocly.json", document.to_string());
+    let output = Command::new(program)
+        .args(["lint", "--extends=recommended", "--format=json", "--max-problems=1000"])
+        .arg(openapi)
+        .current_dir(dir.path())
+        .envs([("REDOCLY_TELEMETRY", "off"), ("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true")])
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let report: Json =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
+    let problems = report["problems"].as_array().unwrap_or_else(|| panic!("{report}"));
+    let text = |problem: &Json, member: &str| problem[member].as_str().unwrap().to_owned();
+    problems
+        .iter()
+        .map(|problem| {
+            format!("{}: {} {}", text(problem, "ruleId"), text(problem, "message"), problem["location"])
+        })
+        .collect()
+}
+
+/// The document has neither errors nor warnings; faults are found.
+#[test]
+fn redocly_finds_no_problems() {
+    ensure_programs(&["node", "npm"], &["nodejs", "npm"]);
+    let dir = TestDir::new();
+    let server = TestServer::builder(&dir).start();
+    let mut document = server.get("/openapi.json").json();
+    let problems = redocly_problems(&dir, &document);
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+
+    document["servers"] = json!([]);
+    document["paths"]["/livez"]["get"].as_object_mut().unwrap().remove("summary");
+    document["paths"]["/livez"]["get"]["responses"] = json!({"200": {"description": "OK"}});
+    document["paths"]["/{undefined}/livez"] = document["paths"]["/livez"].clone();
+    let problems = redocly_problems(&dir, &document);
+    for rule in ["no-empty-servers", "operation-summary", "operation-4xx-response", "path-parameters-defined"]
+    {
+        assert!(problems.iter().any(|problem| problem.starts_with(rule)), "{rule}: {problems:?}");
+    }
+}
 
 #[test]
 fn openapi_and_datacite_validators_pass() {

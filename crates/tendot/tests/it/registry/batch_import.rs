@@ -150,6 +150,14 @@ fn batch_import_sources(store: StoreKind) {
         2,
         "Unknown column `` in the header row; columns are name",
     );
+    registry.dir.write("refs.bib", "@article{soc, doi = {10.70000/a}}\n");
+    let unknown = ["doi", "import", "refs.bib"];
+    registry.run_error(&unknown, 2, "unknown format of `refs.bib`");
+    registry.run_error(
+        &unknown,
+        2,
+        "hint: set `--format`, or name the file .jsonl or .csv; `tendot extract`",
+    );
     registry.run_error(&["doi", "import", "none.csv"], 2, "cannot read `none.csv`");
     registry.run_error(&["doi", "import", "."], 2, "cannot read `.`");
     registry.run_error(

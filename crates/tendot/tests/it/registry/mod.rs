@@ -11,6 +11,7 @@ mod reports;
 mod root;
 mod sessions;
 mod settings;
+mod terminal;
 mod tokens;
 
 use std::process::{Command, Output};

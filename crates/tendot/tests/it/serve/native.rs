@@ -3,9 +3,14 @@
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
+use serde_json::json;
+use tendot_proto::auth::{Challenge, SecretKeyMac, SecretKeyResponse};
+use tendot_proto::crypto::SystemRandom;
+use tendot_proto::message::DigestAlgorithm;
 use tendot_proto::record::Site;
-use tendot_testing::handle_messages::{self, response_code};
-use tendot_testing::{WAIT_TIMEOUT, wait_until};
+use tendot_proto::{Handle, Message, MessageBody, Opcode, Request, RequestDigest, Response, ResponseData};
+use tendot_testing::handle_messages::{self, now, response_code};
+use tendot_testing::{WAIT_TIMEOUT, auth_context, wait_until, workspace_root};
 
 use crate::support::{TestDir, TestServer, text_output};
 
@@ -189,4 +194,52 @@ fn shutdown_closes_idle_connections() {
     wait_until("all connections are accepted", || server.metric("tendot_native_connections") >= 20.0);
     assert_eq!(server.terminate(), Some(0));
     drop(idle);
+}
+
+/// Sends a proof of the secret of `301:10.5555/LOGIN` as Handle.Net's clients do at login (opcode 201); true if it is accepted.
+fn is_login_accepted(server: &TestServer, mac: SecretKeyMac) -> bool {
+    let challenge = Challenge { nonce: &[7; 16], digest: &[9; 32] };
+    let proof =
+        SecretKeyResponse::create(mac, b"opensesame", challenge, &mut SystemRandom, auth_context!()).unwrap();
+    let request = Request::VerifyChallenge {
+        key_handle: Handle::from("10.5555/LOGIN"),
+        key_index: 301,
+        nonce: challenge.nonce,
+        digest: RequestDigest { algorithm: DigestAlgorithm::Sha256, bytes: challenge.digest },
+        response: &proof,
+    };
+    let request = Message::request(Opcode::VERIFY_CHALLENGE, request, 7, now()).to_bytes().unwrap();
+    let response = exchange(server.native_address(), &request).unwrap();
+    match Message::from_bytes(&response).unwrap().body {
+        MessageBody::Response(Response { data: ResponseData::ChallengeVerified(result), .. }) => result == 1,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A login with SHA-1 is refused by default, and the log says which setting allows it, as documented.
+#[test]
+fn sha1_logins_are_refused_with_a_warning() {
+    let page = workspace_root().join("docs/reference/handle-net-compatibility.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let documented = page.lines().find_map(|line| line.strip_prefix("WARN ")).unwrap();
+    assert!(documented.contains("native.allow_sha1 = true"), "{documented}");
+    let dir = TestDir::new();
+    let server = TestServer::builder(&dir).demo().with_native().start();
+    let secret = json!({"values": [{"index": 301, "type": "HS_SECKEY", "data": "opensesame"}]});
+    let created = server.request("PUT", "/api/handles/10.5555/LOGIN").json(&secret).send(server.address());
+    assert_eq!(created.status, 201, "{}", created.text());
+    assert!(is_login_accepted(&server, SecretKeyMac::HmacSha256));
+    assert!(!is_login_accepted(&server, SecretKeyMac::Sha1));
+    server.wait_for_log(documented);
+    // Not for each attempt.
+    assert!(!is_login_accepted(&server, SecretKeyMac::Sha1));
+    server.signal("TERM");
+    assert_eq!(server.wait(), Some(0));
+    assert!(!server.log_to_end().iter().any(|line| line.contains("SHA-1")));
+
+    let server = TestServer::builder(&dir).with_native().set("native.allow_sha1=true").start();
+    assert!(is_login_accepted(&server, SecretKeyMac::Sha1));
+    server.signal("TERM");
+    assert_eq!(server.wait(), Some(0));
+    assert!(!server.log_to_end().iter().any(|line| line.contains("SHA-1")));
 }
