@@ -92,11 +92,15 @@ pub fn npm_package(target: &Path, name: &str, version: &str, sha512: &str) -> Pa
     let complete = package.join("complete");
     if !complete.exists() {
         let archive = target.join(format!("{name}-{version}.tgz"));
-        let url = format!("https://registry.npmjs.org/{name}/-/{name}-{version}.tgz");
-        run_checked(Command::new("curl").args(["-fsSL", "--retry", "3", "-o"]).arg(&archive).arg(&url));
+        run_checked(
+            Command::new("npm")
+                .args(["pack", "--silent", "--ignore-scripts", "--pack-destination"])
+                .arg(target)
+                .arg(format!("{name}@{version}")),
+        );
         let digest = Command::new("openssl").args(["dgst", "-sha512", "-r"]).arg(&archive).output().unwrap();
         let digest = String::from_utf8_lossy(&digest.stdout).into_owned();
-        assert!(digest.starts_with(sha512), "{url} changed: {digest}");
+        assert!(digest.starts_with(sha512), "{name} {version} changed: {digest}");
         fs::create_dir_all(&package).unwrap();
         run_checked(Command::new("tar").args(["-xzf"]).arg(&archive).arg("-C").arg(&package));
         File::create(complete).unwrap();
