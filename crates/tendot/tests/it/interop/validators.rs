@@ -57,8 +57,8 @@ schema45.validator.validate(document)
 /// Package of the npm registry and its version, integrity and program.
 const REDOCLY: [&str; 4] = [
     "@redocly/cli",
-    "2.77.0",
-    "sha512-XUa4hURDWLPG9WukIXo+UBqa9VpeTndmLI5PHu9QDkwtwH990Jsgz9nl2m1pZjsWrKFPP7avn6etRxxDbuD2Bg==",
+    "1.34.11",
+    "sha512-NTFegt2uQ0A4xewDPcTadsZYSlmEUzF7wnvRgmFI8Ftvjpq/coIdr9EQPmCF6wjrh9UBKdz2rMNckxLo/jhViA==",
     "redocly",
 ];
 

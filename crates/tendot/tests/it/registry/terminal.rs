@@ -26,7 +26,7 @@ fn assert_whole_rates(shown: &str) {
     }
 }
 
-/// A server that answers the first three of ten lines, and the others when it is told to. Returns its URL.
+/// A server that answers the first three of ten lines, and the others after a message. Returns its URL.
 fn start_slow_batch_server(go_on: Receiver<()>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
