@@ -4,6 +4,7 @@ use core::net::IpAddr;
 
 use tendot_proto::Budget;
 use tendot_store::{Edit, StoreError};
+use tokio::task::yield_now;
 
 use super::journal::GroupJournal;
 use super::line::{BatchLine, BatchLineOutcome};
@@ -166,6 +167,8 @@ impl CommitPlanner for GroupCommit<'_> {
                             Ok(request) => planner.plan_line(line, request).await?,
                             Err(rejection) => line.rejected(rejection),
                         });
+                        // A local store never yields: let other tasks run.
+                        yield_now().await;
                     }
                     edits = planner.into_edits();
                     outcomes
