@@ -231,6 +231,27 @@ fn lines_take_effect_in_order() {
     assert_eq!(&*entry.values[0].data, b"https://example.org/59");
 }
 
+/// Lines that were refused because the disk was full are executed when the batch is sent again. If a resumed batch could not have so
+/// many of them, it is aborted.
+#[test]
+fn batch_resumes_after_full_disk() {
+    for (long_lines, expected) in [(20, Ok(())), (80, Err("disk-full".to_owned()))] {
+        let engine = Engine::new();
+        let long = |number: usize| format!("long{number} {}", "x".repeat(256 << 10));
+        let lines: Vec<String> = (0..long_lines).map(long).chain(lines(100)).collect();
+        let before = engine.log_len();
+        // The journal is opened. Then each group is tried together, and each line is tried and refused.
+        engine.store.before_commit(|_| ());
+        engine.store.before_commit(move |store| store.fill_disk(long_lines.div_ceil(3) + 2 * long_lines));
+        let (_, result) = engine.run(&lines, lines.len(), false);
+        assert_eq!(result, expected, "{long_lines}");
+        engine.store.fill_disk(0);
+        let (results, result) = engine.run(&lines, lines.len(), false);
+        assert_eq!((results.len(), result), (lines.len(), Ok(())), "{long_lines}");
+        assert!(engine.log_len() - before >= 100);
+    }
+}
+
 #[test]
 fn dry_run_changes_nothing() {
     let (engine, lines) = (Engine::new(), lines(7));
