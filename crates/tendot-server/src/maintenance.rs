@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tendot_registry::{Registry, RegistryError, RenewalCursor, report};
+use tendot_registry::{Registry, RegistryError, RenewalCursor, RenewalPage, report};
 use tendot_store::StoreError;
 use tokio::sync::watch;
 use tokio::task::yield_now;
@@ -52,11 +52,18 @@ pub struct Maintenance {
     pub signature_expiry: Arc<SignatureExpiry>,
 }
 
-/// Earliest expiry of all record signatures, as of the last complete renewal.
+/// Earliest expiry of all record signatures, as of the last renewal.
 #[derive(Debug, Default)]
 pub struct SignatureExpiry(AtomicU64);
 
 impl SignatureExpiry {
+    /// Replaces the expiry after a complete renewal; after one that ended early, an earlier one counts.
+    fn update(&self, earliest: Option<u64>, is_complete: bool) {
+        let before = self.get().filter(|_| !is_complete);
+        let earliest = [before, earliest].into_iter().flatten().min();
+        self.0.store(earliest.unwrap_or_default(), Ordering::Relaxed);
+    }
+
     /// Unix time in seconds; `None` if it is not known, or if there are no signatures.
     pub fn get(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Relaxed)).filter(|expiry| *expiry > 0)
@@ -206,17 +213,10 @@ async fn renewal_loop(registry: &Registry, expiry: &SignatureExpiry) {
 
 /// Renews the signatures that expire soon, of all names.
 async fn renew_signatures(registry: &Registry, expiry: &SignatureExpiry) -> Result<(), RegistryError> {
-    let (mut cursor, mut earliest, mut renewed, mut unusable) = (RenewalCursor::default(), None, 0, 0);
-    loop {
-        let page = registry.renew_signatures(cursor, registry.now_ms()).await?;
-        renewed += page.renewed;
-        unusable += page.unusable;
-        earliest = [earliest, page.earliest_expiry].into_iter().flatten().min();
-        let Some(next) = page.next else { break };
-        cursor = next;
-        sleep(RENEWAL_PAUSE).await;
-    }
-    expiry.0.store(earliest.unwrap_or_default(), Ordering::Relaxed);
+    let mut total = RenewalPage { next: Some(RenewalCursor::default()), ..RenewalPage::default() };
+    let result = renew_pages(registry, &mut total).await;
+    expiry.update(total.earliest_expiry, result.is_ok());
+    let RenewalPage { renewed, unusable, failed, failure, .. } = total;
     if renewed > 0 {
         tracing::info!(renewed, "signatures renewed");
     }
@@ -225,6 +225,20 @@ async fn renew_signatures(registry: &Registry, expiry: &SignatureExpiry) -> Resu
             unusable,
             "signatures cannot be renewed: signed by another key, or values changed since; sign the records with `tendot handle sign`"
         );
+    }
+    if let Some(reason) = failure {
+        tracing::error!(failed, %reason, "signatures were not renewed: records cannot be read, signed or written");
+    }
+    result
+}
+
+/// Renews page by page; after an error, the total is that of the pages before.
+async fn renew_pages(registry: &Registry, total: &mut RenewalPage) -> Result<(), RegistryError> {
+    while let Some(cursor) = total.next.take() {
+        total.add(registry.renew_signatures(cursor, registry.now_ms()).await?);
+        if total.next.is_some() {
+            sleep(RENEWAL_PAUSE).await;
+        }
     }
     Ok(())
 }
@@ -254,4 +268,26 @@ const fn is_outcome_unknown(error: &RegistryError) -> bool {
 fn log_error(error: &RegistryError, what: &str) {
     let error = error.source.as_ref().map_or_else(|| error.detail.clone(), ToString::to_string);
     tracing::error!(%error, "{what}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A renewal that ends early has not seen all signatures.
+    #[test]
+    fn signature_expiry() {
+        let expiry = SignatureExpiry::default();
+        for (earliest, is_complete, expected) in [
+            (Some(5), false, Some(5)),
+            (Some(7), false, Some(5)),
+            (None, false, Some(5)),
+            (Some(7), true, Some(7)),
+            (Some(6), false, Some(6)),
+            (None, true, None),
+        ] {
+            expiry.update(earliest, is_complete);
+            assert_eq!(expiry.get(), expected);
+        }
+    }
 }

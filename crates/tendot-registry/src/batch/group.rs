@@ -4,6 +4,7 @@ use core::net::IpAddr;
 
 use tendot_proto::Budget;
 use tendot_store::{Edit, StoreError};
+use tokio::task::yield_now;
 
 use super::journal::GroupJournal;
 use super::line::{BatchLine, BatchLineOutcome};
@@ -92,18 +93,22 @@ impl Registry {
     }
 
     /// Executes a single line. If it cannot be committed, it is rejected, and that is journaled, unless the disk has no space for that
-    /// either: then the line is executed when the batch is sent again.
+    /// either: then the line is executed when the batch is sent again. The batch is aborted if these lines become too many to resume it.
     pub(super) async fn execute_line(
         &self,
         group: BatchGroup<'_>,
         journal: Option<LineJournal<'_>>,
     ) -> Result<Vec<BatchLineOutcome>, RegistryError> {
-        if group.journal.is_some_and(|entry| entry.journal.has_blocked_lines(group.lines)) {
+        if let Some(entry) = group.journal.filter(|entry| entry.journal.has_blocked_lines(group.lines)) {
             let earlier = RegistryError::new(
                 codes::DISK_FULL,
                 "skipped: an earlier line for this name failed because the disk was full",
             );
-            return Ok(group.reject_all(&earlier));
+            return if entry.block_lines(group.lines) {
+                Ok(group.reject_all(&earlier))
+            } else {
+                Err(earlier)
+            };
         }
         let mut commit = GroupCommit::new(group, journal, MAX_COMMIT_ATTEMPTS);
         loop {
@@ -119,7 +124,7 @@ impl Registry {
             };
             let is_disk_full = matches!(rejection.source, Some(StoreError::DiskFull { .. }));
             let is_blocked =
-                is_disk_full && group.journal.is_some_and(|entry| entry.journal.block_lines(group.lines));
+                is_disk_full && group.journal.is_some_and(|entry| entry.block_lines(group.lines));
             return if is_blocked { Ok(group.reject_all(first)) } else { Err(rejection) };
         }
     }
@@ -168,6 +173,8 @@ impl CommitPlanner for GroupCommit<'_> {
                             Ok(request) => planner.plan_line(line, request).await?,
                             Err(rejection) => line.rejected(rejection),
                         });
+                        // A local store never yields: let other tasks run.
+                        yield_now().await;
                     }
                     edits = planner.into_edits();
                     outcomes

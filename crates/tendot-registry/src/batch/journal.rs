@@ -47,11 +47,15 @@ struct JournalState {
 #[derive(Debug, Default)]
 struct BlockedLines {
     has_lines: bool,
+    /// Bytes of the lines.
+    bytes: usize,
     names: HashSet<NameKey>,
 }
 
-/// Maximum number of names of blocked lines; then the batch is aborted.
+/// Maximum number of names, and of bytes, of blocked lines; then the batch is aborted. The other half of the gaps that a resumed batch
+/// may have is for lines in flight.
 const MAX_BLOCKED_NAMES: usize = 100_000;
+const MAX_BLOCKED_BYTES: usize = MAX_GAP_BYTES / 2;
 
 /// Header of a batch journal: start, state, format and owner.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -117,6 +121,13 @@ impl GroupJournal<'_> {
             results: (self.render)(outcomes),
         };
         self.journal.put_chunk(&chunk, None)
+    }
+
+    /// Blocks lines that were refused without a journal entry; false if there are too many.
+    pub(super) fn block_lines(&self, lines: &[BatchLine]) -> bool {
+        let is_blocked = |raw: &&RawLine| lines.iter().any(|line| line.number == raw.number);
+        let bytes = self.raw.iter().filter(is_blocked).map(RawLine::byte_len).sum();
+        self.journal.block_lines(lines, bytes)
     }
 }
 
@@ -296,12 +307,13 @@ impl BatchJournal {
         ]
     }
 
-    /// Blocks lines that were refused without a journal entry; false if there are too many.
-    pub(super) fn block_lines(&self, lines: &[BatchLine]) -> bool {
+    /// Blocks lines of this number of bytes; false if there are too many.
+    fn block_lines(&self, lines: &[BatchLine], bytes: usize) -> bool {
         let mut blocked = self.0.blocked.lock().unwrap_or_else(PoisonError::into_inner);
         blocked.has_lines = true;
+        blocked.bytes = blocked.bytes.saturating_add(bytes);
         blocked.names.extend(lines.iter().filter_map(name_key));
-        blocked.names.len() <= MAX_BLOCKED_NAMES
+        blocked.bytes <= MAX_BLOCKED_BYTES && blocked.names.len() <= MAX_BLOCKED_NAMES
     }
 
     /// Whether one of the lines has the name of a blocked one.

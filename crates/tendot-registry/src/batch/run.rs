@@ -16,9 +16,6 @@ use super::{BatchGroup, MAX_GROUP_LINES, MAX_IN_FLIGHT};
 use crate::registration::RegistrationRequest;
 use crate::{Caller, Registry, RegistryError};
 
-/// Groups read ahead.
-const READ_AHEAD_GROUPS: usize = 2;
-
 /// Size of the groups that all batches of the process together parse and commit, in KiB. They take several times as much memory as
 /// their lines.
 const MAX_EXECUTED_KIB: usize = 4 << 10;
@@ -28,7 +25,8 @@ const LINE_OVERHEAD_BYTES: usize = 256;
 
 static EXECUTED_KIB: Semaphore = Semaphore::const_new(MAX_EXECUTED_KIB);
 
-/// Share of a group in [`MAX_EXECUTED_KIB`]; released when the group is committed.
+/// Share of a group in [`MAX_EXECUTED_KIB`]; released when the group is committed. Never held while results are sent: that takes as long
+/// as the client likes.
 type MemoryPermit = Option<SemaphorePermit<'static>>;
 
 /// Waits until a group may be parsed. A batch gets its permits in the order of its groups, and a commit needs no further one, so
@@ -122,8 +120,8 @@ pub struct BatchRun<F> {
 enum WorkItem<E> {
     /// Replay a journal chunk.
     Replay(ChunkReplay),
-    /// Commit these lines when they are parsed.
-    Execute(JoinHandle<Vec<BatchLine>>, LineGroup<E>, MemoryPermit),
+    /// Parse and commit these lines.
+    Execute(LineGroup<E>),
 }
 
 /// Task that commits a line group and renders its results.
@@ -159,8 +157,8 @@ impl<F: BatchFormat> BatchRun<F> {
         output: &impl BatchOutput,
         in_flight: &mut VecDeque<InFlight>,
     ) -> Result<(), BatchError<I::Error>> {
-        let (sender, mut receiver) = mpsc::channel(READ_AHEAD_GROUPS);
-        let reading = tokio::spawn(read_ahead(input, replay, self.format.clone(), self.seed, sender));
+        let (sender, mut receiver) = mpsc::channel(1);
+        let reading = tokio::spawn(read_ahead(input, replay, sender));
         let mut ended = None;
         while ended.is_none() || !in_flight.is_empty() {
             tokio::select! {
@@ -171,35 +169,16 @@ impl<F: BatchFormat> BatchRun<F> {
                     in_flight.pop_front();
                     output.send(results.ok_or(BatchError::TaskFailed)??).await?;
                 }
-                next = receiver.recv(), if ended.is_none() && in_flight.len() < MAX_IN_FLIGHT => {
-                    let (parsed, group, permit) = match next {
-                        None => {
-                            ended = Some(None);
-                            continue;
+                next = receiver.recv(), if ended.is_none() && in_flight.len() < MAX_IN_FLIGHT => match next {
+                    None => ended = Some(None),
+                    Some(WorkItem::Replay(chunk)) => self.start_replay(chunk, output, in_flight).await?,
+                    Some(WorkItem::Execute(LineGroup { lines, error })) => {
+                        if error.is_some() {
+                            ended = Some(error);
                         }
-                        Some(WorkItem::Replay(ChunkReplay { first_line, resent })) => {
-                            let Some(journal) = &self.journal else { continue };
-                            let chunk = self.registry.journaled_chunk(journal, first_line).await?;
-                            let raw = chunk.refused.iter().filter_map(|line| line.to_raw(&resent));
-                            let lines: Vec<_> =
-                                raw.map(|line| parse_line(&self.format, line, self.seed)).collect();
-                            let names = changed_keys(&lines);
-                            wait_for_names(in_flight, &names, output).await?;
-                            let task = self.spawn_replay(journal.clone(), chunk, lines);
-                            in_flight.push_back(InFlight { task, names });
-                            continue;
+                        if !lines.is_empty() {
+                            self.start_commit(lines, output, in_flight).await?;
                         }
-                        Some(WorkItem::Execute(parsed, group, permit)) => (parsed, group, permit),
-                    };
-                    let lines = parsed.await.map_err(|_| BatchError::TaskFailed)?;
-                    if group.error.is_some() {
-                        ended = Some(group.error);
-                    }
-                    if !lines.is_empty() {
-                        let names = changed_keys(&lines);
-                        wait_for_names(in_flight, &names, output).await?;
-                        let task = self.spawn_commit(lines, group.lines, permit);
-                        in_flight.push_back(InFlight { task, names });
                     }
                 }
             }
@@ -218,6 +197,43 @@ impl<F: BatchFormat> BatchRun<F> {
             }
         }
         Ok(())
+    }
+
+    /// Parses lines, and starts their commit after those of earlier lines of the same names.
+    async fn start_commit<E>(
+        &self,
+        raw: Vec<RawLine>,
+        output: &impl BatchOutput,
+        in_flight: &mut VecDeque<InFlight>,
+    ) -> Result<(), BatchError<E>> {
+        // Commits in flight release their permits, whether or not the client reads their results.
+        let permit = reserve_memory(&raw).await;
+        let (format, seed, text) = (self.format.clone(), self.seed, raw.clone());
+        // Not in the task of the connection, which may be polled together with others.
+        let parsed = tokio::spawn(async move {
+            text.into_iter().map(|line| parse_line(&format, line, seed)).collect::<Vec<_>>()
+        });
+        let lines = parsed.await.map_err(|_| BatchError::TaskFailed)?;
+        let names = changed_keys(&lines);
+        let spawn = || self.spawn_commit(lines, raw, permit);
+        start_in_order(in_flight, names, spawn, output).await
+    }
+
+    /// Starts the replay of a journal chunk after the commits of earlier lines of the same names.
+    async fn start_replay<E>(
+        &self,
+        chunk: ChunkReplay,
+        output: &impl BatchOutput,
+        in_flight: &mut VecDeque<InFlight>,
+    ) -> Result<(), BatchError<E>> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let ChunkReplay { first_line, resent } = chunk;
+        let chunk = self.registry.journaled_chunk(journal, first_line).await?;
+        let raw = chunk.refused.iter().filter_map(|line| line.to_raw(&resent));
+        let lines: Vec<_> = raw.map(|line| parse_line(&self.format, line, self.seed)).collect();
+        let names = changed_keys(&lines);
+        let spawn = || self.spawn_replay(journal.clone(), chunk, lines);
+        start_in_order(in_flight, names, spawn, output).await
     }
 
     /// Spawns the commit of lines; the task returns their results.
@@ -261,50 +277,61 @@ impl<F: BatchFormat> BatchRun<F> {
     }
 }
 
-/// Waits for the commits in flight that change these names: lines take effect in order.
+/// Starts a commit after those in flight that change its names: lines take effect in order. Sends the results of these only when the
+/// commit, which may hold a [`MemoryPermit`], goes on without the client.
+async fn start_in_order<E>(
+    in_flight: &mut VecDeque<InFlight>,
+    names: HashSet<NameKey>,
+    spawn: impl FnOnce() -> CommitTask,
+    output: &impl BatchOutput,
+) -> Result<(), BatchError<E>> {
+    let mut earlier = Vec::new();
+    let waited = wait_for_names(in_flight, &names, &mut earlier).await;
+    if waited.is_ok() {
+        in_flight.push_back(InFlight { task: spawn(), names });
+    } else {
+        drop(spawn);
+    }
+    for results in earlier {
+        output.send(results).await?;
+    }
+    waited
+}
+
+/// Waits for the commits in flight that change these names, and those before them; adds their results, at most those of [`MAX_IN_FLIGHT`] groups.
 async fn wait_for_names<E>(
     in_flight: &mut VecDeque<InFlight>,
     names: &HashSet<NameKey>,
-    output: &impl BatchOutput,
+    earlier: &mut Vec<Bytes>,
 ) -> Result<(), BatchError<E>> {
     while in_flight.iter().any(|group| !group.names.is_disjoint(names)) {
-        let Some(mut first) = in_flight.pop_front() else { break };
-        let results = (&mut first.task).await.map_err(|_| BatchError::TaskFailed)?;
-        output.send(results?).await?;
+        let Some(first) = in_flight.pop_front() else { break };
+        earlier.push(first.task.await.map_err(|_| BatchError::TaskFailed)??);
     }
     Ok(())
 }
 
-/// Reads and parses lines that were not committed before, on all cores.
-async fn read_ahead<F: BatchFormat, I: BatchInput>(
+/// Reads lines that were not committed before, one group ahead.
+async fn read_ahead<I: BatchInput>(
     mut input: I,
     replay: ReplayPlan,
-    format: F,
-    seed: [u8; 16],
     sender: mpsc::Sender<WorkItem<I::Error>>,
 ) {
-    let parse = async |group: LineGroup<I::Error>| {
-        let permit = reserve_memory(&group.lines).await;
-        let (format, raw) = (format.clone(), group.lines.clone());
-        let parsed =
-            tokio::spawn(
-                async move { raw.into_iter().map(|line| parse_line(&format, line, seed)).collect() },
-            );
-        WorkItem::Execute(parsed, group, permit)
-    };
     for step in replay.steps {
         let item = match step {
             ReplayStep::Replay(chunk) => WorkItem::Replay(chunk),
-            ReplayStep::Execute(lines) => parse(LineGroup { lines, error: None }).await,
+            ReplayStep::Execute(lines) => WorkItem::Execute(LineGroup { lines, error: None }),
         };
         if sender.send(item).await.is_err() {
             return;
         }
     }
-    loop {
+    // A group is read only when the one before it is taken.
+    while let Ok(place) = sender.reserve().await {
         let group = input.next_group(MAX_GROUP_LINES).await;
         let is_last = group.lines.is_empty() || group.error.is_some();
-        if sender.send(parse(group).await).await.is_err() || is_last {
+        place.send(WorkItem::Execute(group));
+        if is_last {
             return;
         }
     }

@@ -3,9 +3,9 @@
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::trust::RecordSigner;
 use tendot_proto::{Handle, HandleValue};
-use tendot_store::{Edit, NameKey, Precondition, RecordStatus, Store as _, StoredRecord};
+use tendot_store::{Edit, NameKey, Precondition, RecordStatus, Store as _, StoreError, StoredRecord};
 
-use super::signing::{SigningSettings, signing_failed};
+use super::signing::SigningSettings;
 use crate::{Registry, RegistryError};
 
 /// Records read per page.
@@ -38,11 +38,30 @@ pub struct RenewalPage {
     pub renewed: u64,
     /// Signatures that are due but cannot be renewed: made by another key, or values changed since.
     pub unusable: u64,
+    /// Records that cannot be read, signed or written.
+    pub failed: u64,
+    /// Reason of the last of them.
+    pub failure: Option<String>,
     /// Earliest expiry of the signatures after the renewal (Unix time in seconds).
     pub earliest_expiry: Option<u64>,
 }
 
 impl RenewalPage {
+    /// Adds the result of the next page.
+    pub fn add(&mut self, page: Self) {
+        self.next = page.next;
+        self.renewed += page.renewed;
+        self.unusable += page.unusable;
+        self.failed += page.failed;
+        self.failure = page.failure.or(self.failure.take());
+        page.earliest_expiry.into_iter().for_each(|expiry| self.add_expiry(expiry));
+    }
+
+    fn add_failure(&mut self, reason: impl ToString) {
+        self.failed += 1;
+        self.failure = Some(reason.to_string());
+    }
+
     fn add_expiry(&mut self, expiry: u64) {
         self.earliest_expiry = Some(self.earliest_expiry.map_or(expiry, |earliest| earliest.min(expiry)));
     }
@@ -57,7 +76,8 @@ impl SigningSettings {
 
 impl Registry {
     /// Renews the signatures that expire soon among the next names of the prefixes that are signed on write. Records without a
-    /// signature of the signer stay as they are.
+    /// signature of the signer stay as they are, and so do those that cannot be read, signed or written, which do not stop the renewal
+    /// of others.
     pub async fn renew_signatures(
         &self,
         cursor: RenewalCursor,
@@ -83,21 +103,19 @@ impl Registry {
             }
             count < PAGE_RECORDS && due.len() < PAGE_SIGNATURES
         };
-        self.rules.store.scan_records(Some(prefix.as_bytes()), after.as_ref(), visit).await?;
-        let is_end = count < PAGE_RECORDS && due.len() < PAGE_SIGNATURES;
+        let scanned = self.rules.store.scan_records(Some(prefix.as_bytes()), after.as_ref(), visit).await;
+        let mut is_end = count < PAGE_RECORDS && due.len() < PAGE_SIGNATURES;
         for (record, expiry) in due {
-            match self.renew_signature(signing, record, now_ms).await? {
-                Renewal::Renewed(expiry) => {
-                    page.renewed += 1;
-                    page.add_expiry(expiry);
-                }
-                Renewal::Unusable => {
-                    page.unusable += 1;
-                    page.add_expiry(expiry);
-                }
-                // Signed by the write that changed it.
-                Renewal::Changed => {}
+            self.renew_record(signing, record, expiry, now_ms, &mut page).await?;
+        }
+        match scanned {
+            Ok(()) => {}
+            Err(error @ StoreError::Corrupt { .. }) => {
+                page.add_failure(error);
+                last = self.damaged_name(prefix, last.or(after)).await;
+                is_end = last.is_none();
             }
+            Err(error) => return Err(error.into()),
         }
         page.next = match last.filter(|_| !is_end) {
             Some(last) => Some(RenewalCursor { prefix: number, after: Some(last) }),
@@ -105,6 +123,45 @@ impl Registry {
         };
         page.next = page.next.filter(|next| next.prefix < signing.prefixes.len());
         Ok(page)
+    }
+
+    /// Name of the damaged record that a scan of a prefix ended at, after the last one that was read; `None` if it cannot be read either.
+    async fn damaged_name(&self, prefix: &str, last: Option<NameKey>) -> Option<NameKey> {
+        let names = self.rules.store.list_names(prefix.as_bytes(), last.as_ref(), 1).await.ok()?;
+        NameKey::new(&names.first()?.name).ok().filter(|name| Some(name) != last.as_ref())
+    }
+
+    /// Signs a record again, and adds the result to the page. Fails only if the store cannot be written at all.
+    async fn renew_record(
+        &self,
+        signing: &SigningSettings,
+        record: StoredRecord,
+        expiry: u64,
+        now_ms: u64,
+        page: &mut RenewalPage,
+    ) -> Result<(), RegistryError> {
+        match self.renew_signature(signing, record, now_ms).await {
+            Ok(Renewal::Renewed(expiry)) => {
+                page.renewed += 1;
+                page.add_expiry(expiry);
+            }
+            Ok(Renewal::Unusable) => {
+                page.unusable += 1;
+                page.add_expiry(expiry);
+            }
+            // Signed by the write that changed it.
+            Ok(Renewal::Changed) => {}
+            Ok(Renewal::Failed(reason)) => {
+                page.add_failure(reason);
+                page.add_expiry(expiry);
+            }
+            Err(error) if matches!(error.source, None | Some(StoreError::Corrupt { .. })) => {
+                page.add_failure(error.source.map_or(error.detail, |source| source.to_string()));
+                page.add_expiry(expiry);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// Signs a record again.
@@ -119,9 +176,11 @@ impl Registry {
         // An RSA signature takes about a millisecond.
         let task =
             tokio::task::spawn_blocking(move || sign_again(&signer, &signed_name, values, now_ms / 1_000));
-        let signed = task.await.map_err(|error| signing_failed(error.into()))?;
-        let Some(values) = signed.map_err(|error| signing_failed(error.into()))? else {
-            return Ok(Renewal::Unusable);
+        let values = match task.await {
+            Ok(Ok(Some(values))) => values,
+            Ok(Ok(None)) => return Ok(Renewal::Unusable),
+            Ok(Err(error)) => return Ok(Renewal::Failed(error.to_string())),
+            Err(error) => return Ok(Renewal::Failed(error.to_string())),
         };
         let expiry = signing.signer.expiry(&values).unwrap_or_default();
         let put = Edit::Put { name, values, precondition: Precondition::AtRevision(revision) };
@@ -138,6 +197,8 @@ enum Renewal {
     Changed,
     /// The signature was made by another key, or the values changed since.
     Unusable,
+    /// The record could not be signed.
+    Failed(String),
 }
 
 /// Values with a new signature; `None` if the present one does not match.
@@ -219,11 +280,10 @@ mod tests {
             while let Some(next) = cursor {
                 let now_ms = (SIGNED_AT + days * DAY) * 1_000;
                 let page = runtime.block_on(registry.renew_signatures(next, now_ms)).unwrap();
-                sum.renewed += page.renewed;
-                sum.unusable += page.unusable;
-                page.earliest_expiry.into_iter().for_each(|expiry| sum.add_expiry(expiry));
-                cursor = page.next;
+                cursor = page.next.clone();
+                sum.add(page);
             }
+            assert_eq!(sum.failed, 0, "{sum:?}");
             let earliest = sum.earliest_expiry.map(|expiry| (expiry - SIGNED_AT) / DAY);
             (sum.renewed, sum.unusable, earliest)
         };

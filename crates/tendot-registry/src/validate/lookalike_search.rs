@@ -21,6 +21,9 @@ const MAX_SEEKS: usize = 400;
 /// Maximum number of names found per search.
 const MAX_FOUND: usize = 8;
 
+/// Maximum number of characters of a suffix; the work grows with its square. Longer names are not searched for.
+const MAX_SUFFIX_CHARS: usize = 128;
+
 /// Ranges of characters that look like letters, digits or punctuation of other scripts; ideographs and syllables are not
 /// searched.
 const SEARCHED_RANGES: [std::ops::Range<u32>; 4] =
@@ -40,6 +43,15 @@ static BY_SKELETON: LazyLock<BTreeMap<String, Vec<char>>> = LazyLock::new(|| {
     by_skeleton
 });
 
+/// ASCII characters in upper case by the skeleton of either case (UTS #39).
+static ASCII_BY_SKELETON: LazyLock<BTreeMap<String, Vec<char>>> = LazyLock::new(|| {
+    let mut by_skeleton: BTreeMap<String, Vec<char>> = BTreeMap::new();
+    for ascii in '!'..='~' {
+        by_skeleton.entry(skeleton_of(ascii)).or_default().push(ascii.to_ascii_uppercase());
+    }
+    by_skeleton
+});
+
 fn skeleton_of(character: char) -> String {
     skeleton(character.encode_utf8(&mut [0; 4])).collect()
 }
@@ -53,8 +65,7 @@ fn lookalikes(character: char) -> Vec<char> {
         [character.to_ascii_lowercase(), character.to_ascii_uppercase()].map(skeleton_of).into()
     } else {
         let own = skeleton_of(character);
-        let is_alike = |ascii: &char| skeleton_of(*ascii) == own;
-        alike.extend(('!'..='~').filter(is_alike).map(|ascii| ascii.to_ascii_uppercase()));
+        alike.extend(ASCII_BY_SKELETON.get(&own).into_iter().flatten());
         vec![own]
     };
     for skeleton in skeletons {
@@ -76,12 +87,13 @@ pub(crate) struct LookalikePattern {
 }
 
 impl LookalikePattern {
-    /// Pattern of a name; `None` without a suffix, or if the name is too long to be found by its key.
+    /// Pattern of a name; `None` without a suffix, or if the name is too long.
     pub(crate) fn new(name: &str) -> Option<Self> {
         let key = name.to_ascii_uppercase();
         let (prefix, suffix) = key.split_at_checked(key.find('/')? + 1)?;
+        let length = suffix.chars().count();
         // Look-alikes have up to four bytes.
-        let is_short = prefix.len() + 4 * suffix.chars().count() <= NameKey::MAX_SEEK_LEN;
+        let is_short = length <= MAX_SUFFIX_CHARS && prefix.len() + 4 * length <= NameKey::MAX_SEEK_LEN;
         is_short.then(|| Self {
             prefix: prefix.into(),
             suffix: suffix.chars().collect(),
@@ -91,12 +103,15 @@ impl LookalikePattern {
 
     /// Whether another name looks like this one.
     pub(crate) fn matches(&self, other: &str) -> bool {
-        let other = other.to_ascii_uppercase();
-        let Some(suffix) = other.strip_prefix(&self.prefix) else { return false };
-        let mut characters = suffix.chars();
+        let Some((prefix, suffix)) = other.split_at_checked(self.prefix.len()) else { return false };
+        if !prefix.eq_ignore_ascii_case(&self.prefix) {
+            return false;
+        }
+        let upper_case = || suffix.chars().map(|character| character.to_ascii_uppercase());
+        let mut characters = upper_case();
         let is_alike =
             self.alike.iter().all(|alike| characters.next().is_some_and(|found| alike.contains(&found)));
-        is_alike && characters.next().is_none() && !self.suffix.iter().copied().eq(suffix.chars())
+        is_alike && characters.next().is_none() && !self.suffix.iter().copied().eq(upper_case())
     }
 
     /// Characters allowed at a position of names that leave the requested one at `branch`.
@@ -161,8 +176,9 @@ impl RecordReader {
         budget: &mut Budget,
     ) -> Result<Vec<Box<str>>, Error> {
         let mut names = Vec::new();
+        // Of finding the look-alikes of each character.
+        budget.charge(cost::list(name.chars().take(MAX_SUFFIX_CHARS).count()))?;
         let Some(pattern) = LookalikePattern::new(name) else { return Ok(names) };
-        budget.charge(cost::bytes(name.len()))?;
         let prefix = pattern.prefix.trim_end_matches('/').as_bytes();
         let (mut pending, mut seeks_left) = (pattern.first_keys(), MAX_SEEKS);
         while !pending.is_empty() && names.len() < MAX_FOUND {
@@ -268,8 +284,28 @@ mod tests {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         assert_eq!(find(&names, "10.5555/cope1234"), [format!("10.5555/{COPE}1234")]);
         assert_eq!(find(&names, "10.5555/cope"), [""; 0]);
-        assert!(LookalikePattern::new(&format!("10.5555/{}", "e".repeat(2_000))).is_none());
+        for (length, is_searched) in [(MAX_SUFFIX_CHARS, true), (MAX_SUFFIX_CHARS + 1, false)] {
+            let name = format!("10.5555/{}", "\u{435}".repeat(length));
+            assert_eq!(LookalikePattern::new(&name).is_some(), is_searched, "{length}");
+        }
         assert!(LookalikePattern::new("10.5555").is_none());
+    }
+
+    /// The work for each character is charged before it is done.
+    #[test]
+    fn characters_are_charged() {
+        let rules =
+            Rules::new(TrackedStore::new(Arc::new(MemoryStore::new().into())), RegistrySettings::default());
+        let cost_of = |length: usize| {
+            let mut budget = Budget::new(100_000);
+            // Ideographs have no look-alikes, so nothing is searched.
+            let name = format!("10.5555/{}", "\u{4f8b}".repeat(length));
+            assert!(block_on(rules.lookalike_names(&name, &mut budget)).unwrap().is_empty());
+            let refused = block_on(rules.lookalike_names(&name, &mut Budget::new(length as u32)));
+            assert!(refused.is_err(), "{length}");
+            100_000 - budget.remaining()
+        };
+        assert_eq!(cost_of(100) - cost_of(10), 90);
     }
 
     /// The table has the look-alikes that attacks use, and no name has too many.

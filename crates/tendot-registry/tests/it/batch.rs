@@ -1,6 +1,7 @@
 //! Batch registration: each line has its own outcome, quotas hold, and permissions are checked as of the commit.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Barrier;
 use std::task::{Context, Waker};
 
@@ -41,6 +42,18 @@ fn mint_request() -> RegistrationRequest {
         url: Some("https://a/".into()),
         ..RegistrationRequest::default()
     }
+}
+
+/// A long group lets other tasks run between its lines, although the store never waits.
+#[test]
+fn groups_yield_between_lines() {
+    let fixture = RegistryFixture::in_memory();
+    let caller = fixture.caller('1');
+    let lines = lines((0..50).map(|number| request(&name(&number.to_string()), "https://a/")).collect());
+    let mut planned = pin!(fixture.registry.dry_run_batch(&lines, &caller, NOW));
+    let mut context = Context::from_waker(Waker::noop());
+    let yields = (0..).take_while(|_| planned.as_mut().poll(&mut context).is_pending()).count();
+    assert!(yields >= 50, "{yields}");
 }
 
 /// If the aux entry for all lines together is too large, each line is committed with its own.

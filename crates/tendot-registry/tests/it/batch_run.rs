@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tendot_registry::batch::{
@@ -12,6 +13,8 @@ use tendot_registry::registration::RegistrationRequest;
 use tendot_registry::{Caller, IdempotencyKey, Registry, RegistryError, RegistrySettings};
 use tendot_store::{MemoryStore, NameKey, Store};
 use tokio::runtime::Runtime;
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use crate::fixtures::HookedStore;
 use crate::fixtures::registry_fixture::*;
@@ -67,6 +70,42 @@ impl BatchFormat for SuffixFormat {
     }
 }
 
+/// Groups of 1 MiB, all of whose lines are refused.
+struct FullGroups {
+    groups: usize,
+    lines: u64,
+}
+
+impl BatchInput for FullGroups {
+    type Error = &'static str;
+
+    async fn next(&mut self) -> Result<Option<RawLine>, &'static str> {
+        Err("not resumed")
+    }
+
+    async fn next_group(&mut self, _: usize) -> LineGroup<&'static str> {
+        let mut lines = Vec::new();
+        if let Some(groups) = self.groups.checked_sub(1) {
+            self.groups = groups;
+            for _ in 0..16 {
+                self.lines += 1;
+                lines.push(RawLine { number: self.lines, text: Ok(vec![b'x'; 1 << 16].into()) });
+            }
+        }
+        LineGroup { lines, error: None }
+    }
+}
+
+/// Client that never reads its results; tells when the first ones are sent.
+struct StalledResults(Notify);
+
+impl BatchOutput for StalledResults {
+    async fn send(&self, _: Bytes) -> Result<(), OutputClosed> {
+        self.0.notify_one();
+        std::future::pending().await
+    }
+}
+
 #[derive(Default)]
 struct MemoryResults(Mutex<String>);
 
@@ -89,7 +128,8 @@ impl Engine {
         let store = HookedStore::new(MemoryStore::new());
         let caller = RegistryFixture::new(store.clone()).caller('1');
         let registry = Registry::new(store.clone(), RegistrySettings::default()).with_system_clock(|| NOW);
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
         Self { runtime, registry: Arc::new(registry), store, caller }
     }
 
@@ -126,6 +166,20 @@ impl Engine {
         });
         let results = output.0.into_inner().unwrap();
         (results.lines().map(Into::into).collect(), result)
+    }
+
+    /// Dry run of a batch.
+    fn dry_run(&self) -> BatchRun<SuffixFormat> {
+        let (registry, caller) = (Arc::clone(&self.registry), self.caller.clone());
+        BatchRun {
+            registry,
+            caller,
+            client: None,
+            dry_run: true,
+            journal: None,
+            seed: [7; 16],
+            format: SuffixFormat,
+        }
     }
 
     fn log_len(&self) -> usize {
@@ -177,10 +231,51 @@ fn lines_take_effect_in_order() {
     assert_eq!(&*entry.values[0].data, b"https://example.org/59");
 }
 
+/// Lines that were refused because the disk was full are executed when the batch is sent again. If a resumed batch could not have so
+/// many of them, it is aborted.
+#[test]
+fn batch_resumes_after_full_disk() {
+    for (long_lines, expected) in [(20, Ok(())), (80, Err("disk-full".to_owned()))] {
+        let engine = Engine::new();
+        let long = |number: usize| format!("long{number} {}", "x".repeat(256 << 10));
+        let lines: Vec<String> = (0..long_lines).map(long).chain(lines(100)).collect();
+        let before = engine.log_len();
+        // The journal is opened. Then each group is tried together, and each line is tried and refused.
+        engine.store.before_commit(|_| ());
+        engine.store.before_commit(move |store| store.fill_disk(long_lines.div_ceil(3) + 2 * long_lines));
+        let (_, result) = engine.run(&lines, lines.len(), false);
+        assert_eq!(result, expected, "{long_lines}");
+        engine.store.fill_disk(0);
+        let (results, result) = engine.run(&lines, lines.len(), false);
+        assert_eq!((results.len(), result), (lines.len(), Ok(())), "{long_lines}");
+        assert!(engine.log_len() - before >= 100);
+    }
+}
+
 #[test]
 fn dry_run_changes_nothing() {
     let (engine, lines) = (Engine::new(), lines(7));
     let before = engine.log_len();
     assert_eq!(engine.run(&lines, 7, true), (created(7), Ok(())));
     assert_eq!(engine.log_len(), before);
+}
+
+/// A client that does not read its results does not stop the batches of others.
+#[test]
+fn stalled_client_does_not_stop_other_batches() {
+    let engine = Engine::new();
+    let (stalled, finished) = (StalledResults(Notify::new()), MemoryResults::default());
+    engine.runtime.block_on(async {
+        let groups = |groups| FullGroups { groups, lines: 0 };
+        let other = async {
+            stalled.0.notified().await;
+            let run = engine.dry_run().run(groups(20), ReplayPlan::default(), &finished);
+            timeout(Duration::from_secs(60), run).await.expect("batches wait for the stalled client")
+        };
+        tokio::select! {
+            _ = engine.dry_run().run(groups(20), ReplayPlan::default(), &stalled) => panic!("not stalled"),
+            result = other => assert!(result.is_ok()),
+        }
+    });
+    assert_eq!(finished.0.into_inner().unwrap().lines().count(), 20 * 16);
 }

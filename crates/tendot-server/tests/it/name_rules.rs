@@ -95,7 +95,7 @@ fn allocated_prefixes_stay_homed(client: &ApiClient) {
 }
 
 fn updated_follows_every_write_path(client: &ApiClient) {
-    client.create_fixtures();
+    let fixtures = client.create_fixtures();
     let values = json!([{"index": 2, "type": "EMAIL", "data": "a@example.org"}]);
     let body = json!({"name": "10.70000/u", "url": "https://example.org/", "values": values});
     let created = client.create("/dois", &body);
@@ -127,6 +127,17 @@ fn updated_follows_every_write_path(client: &ApiClient) {
     check_later("removed value");
     client.check("PUT", "/dois/10.70000/u", TOKEN, &json!({"url": "https://example.org/2"}), (200, ""));
     check_later("registry API");
+    let results = client.batch(TOKEN, &[], r#"{"name": "10.70000/u", "url": "https://example.org/3"}"#);
+    assert_eq!(results[0]["status"], "updated", "{results:?}");
+    check_later("batch");
+    let transfer = json!({"names": ["10.70000/u"], "to": fixtures.registrants[1], "force": true});
+    assert_eq!(client.create("/transfers", &transfer)["state"], "done");
+    check_later("transfer");
+    // A redaction removes earlier states, and leaves the present one as it is.
+    let read = || client.check("GET", "/dois/10.70000/u", "", &Json::Null, (200, ""));
+    let (before, redaction) = (read(), json!({"name": "10.70000/u", "reason": "request"}));
+    client.check("POST", "/redactions", TOKEN, &redaction, (200, ""));
+    assert_eq!(read(), before);
     // An import writes the record, but not its registration.
     thread::sleep(Duration::from_millis(1_100));
     let timestamp = u32::try_from(now().unix).unwrap();

@@ -14,7 +14,7 @@ use crate::support::fixtures::PartyFixtures;
 use crate::support::native_server::*;
 use crate::support::stores::{StoreKind, over_stores};
 
-over_stores!(native_grammar, native_unhome, names_without_admin);
+over_stores!(native_grammar, native_unhome, names_without_admin, updated_follows_native_writes);
 
 /// Response code to a request of the server administrator.
 fn admin_code(server: &NativeTestServer, request: &Message<'_>) -> u32 {
@@ -47,6 +47,22 @@ fn native_unhome(store: StoreKind) {
     assert_eq!(server.code(Transport::Tcp, &resolution("10.70000/PAPER")), 1);
     assert!(block_on(server.store.is_homed(b"10.70000")).unwrap());
     assert_eq!(admin_code(&server, &handle_request(Opcode::UNHOME_PREFIX, "0.NA/10.5557")), 1);
+}
+
+/// The time of the last update of a registered name is that of native changes, too.
+fn updated_follows_native_writes(store: StoreKind) {
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
+    block_on(PartyFixtures::create(&server.registry));
+    let times = || {
+        let record = HttpRequest::new("GET", "/api/v1/dois/10.70000/PLAIN").send(server.http).json();
+        (record["created"].clone(), record["updated"].as_str().unwrap().to_owned())
+    };
+    let (created, before) = times();
+    let changed = [url_value(1, "https://example.org/changed")];
+    let modify = values_request(Opcode::MODIFY_VALUE, "10.70000/PLAIN", &changed);
+    assert_eq!(admin_code(&server, &modify), 1);
+    let (same, after) = times();
+    assert!(same == created && after > before, "{after}, before {before}");
 }
 
 /// A record without `HS_ADMIN` under an allocated prefix can be changed by the admins of the prefix.

@@ -1,16 +1,20 @@
 //! Reports of a prefix: exact counts over every protocol, authorization, paging, CSV and retention.
 
+use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use tendot_proto::HandleValue;
 use tendot_proto::endpoint::Transport;
+use tendot_server::http::HttpLimits;
 use tendot_server::{Maintenance, ResolutionCounter};
 use tendot_store::{Edit, Precondition, Store as _};
-use tendot_testing::block_on;
 use tendot_testing::http::{HttpRequest, send_raw};
+use tendot_testing::{WAIT_TIMEOUT, block_on, wait_until};
 
+use crate::support::api_client::ApiClient;
 use crate::support::edits::{home_edit, put_edit};
+use crate::support::http_server::{TOKEN, bind, read_text, start_over};
 use crate::support::native_server::{
     NativeServerOptions, NativeTestServer, OPERATOR_TOKEN, resolution, url_value,
 };
@@ -29,6 +33,7 @@ over_stores!(
     failed_names_are_bounded,
     failures_expire,
     idempotency_records_expire,
+    audit_f7_reports_end_with_their_credentials,
 );
 
 const DAY: u64 = 86_400_000;
@@ -432,6 +437,29 @@ fn report_paging(store: StoreKind) {
 }
 
 /// Attack D6: no field of a CSV is a formula.
+/// A report does not go on after the token that requested it was replaced, however slowly it is read.
+fn audit_f7_reports_end_with_their_credentials(store: StoreKind) {
+    // Clients that read slowly are not disconnected.
+    let limits = HttpLimits { write_timeout: 10 * WAIT_TIMEOUT, ..HttpLimits::default() };
+    let server = start_over(store.open(), bind(), Vec::new(), limits, None, |http| http);
+    let client = ApiClient { server };
+    client.create_fixtures();
+    let long = format!("nowhere{}", "x".repeat(500));
+    let values: Vec<_> = (1..=100).map(|index| HandleValue::new(index, "URL", long.clone())).collect();
+    let edits = (0..500).map(|number| put_edit(&format!("{PREFIX}/{number}"), values.clone()));
+    client.server.commit(edits.collect());
+    let mut stream = client.server.connect();
+    let head = format!("GET /api/v1/reports/{PREFIX}/invalid-links HTTP/1.1\r\nHost: a\r\n");
+    stream.write_all(format!("{head}Authorization: Bearer {TOKEN}\r\n\r\n").as_bytes()).unwrap();
+    let mut start = [0; 64];
+    stream.read_exact(&mut start).unwrap();
+    assert!(start.starts_with(b"HTTP/1.1 200 "));
+    client.server.http.replace_operator_token("rotated");
+    // The other connection is that of the request for the metrics.
+    wait_until("the report ends", || client.server.metric("tendot_http_connections") == 1.0);
+    assert!(!read_text(&stream).ends_with("0\r\n\r\n"), "the report is complete");
+}
+
 fn csv_has_no_formulas(store: StoreKind) {
     let fixtures = ReportFixtures::new(store);
     fixtures.register("x");

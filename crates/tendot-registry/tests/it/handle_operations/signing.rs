@@ -5,11 +5,12 @@ use std::sync::Arc;
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::record::RecordSignature;
 use tendot_proto::trust::{RecordSigner, is_signature};
-use tendot_registry::SigningSettings;
-use tendot_store::NameKey;
+use tendot_registry::{RegistryError, RenewalCursor, RenewalPage, SigningSettings};
+use tendot_store::{ChangeSet, MemoryStore, NameKey};
 use tendot_testing::handle_keys::private_key;
 
 use super::*;
+use crate::fixtures::HookedStore;
 
 store_tests!(memory, embedded, postgres => { record_and_signature_are_one_revision, too_large_records_are_refused });
 
@@ -55,6 +56,46 @@ fn record_and_signature_are_one_revision(kind: StoreKind) {
     check_write(&registry, "operator", &create("10.2/x", vec![url_value(1, "https://a/")]), 1);
     let values = stored_values(registry.store(), "10.2/x").unwrap();
     assert!(!values.iter().any(is_signature), "another prefix");
+}
+
+/// Records that cannot be read or written do not stop the renewal of other signatures, behind them and under later prefixes.
+#[test]
+fn damaged_records_do_not_stop_the_renewal() {
+    let store = HookedStore::new(MemoryStore::new());
+    let mut settings = settings();
+    settings.signing.as_mut().unwrap().prefixes = vec!["10.1".into(), "10.2".into()];
+    let registry = TestRegistry::new(store.clone(), settings);
+    for prefix in ["10.1", "10.2"] {
+        let edits = vec![Edit::Home { prefix: prefix.into() }];
+        block_on(store.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits })).unwrap();
+        for suffix in 'a'..='e' {
+            let name = format!("{prefix}/{suffix}");
+            let write = create(&name, vec![url_value(1, "https://a/")]);
+            check_write(&registry, "operator", &write, 1);
+        }
+    }
+    for name in ["10.1/a", "10.1/c", "10.2/e"] {
+        store.damage(name);
+    }
+    store.reject_writes("10.2/b");
+    let renew = |now_ms: u64| -> Result<RenewalPage, RegistryError> {
+        let mut total = RenewalPage { next: Some(RenewalCursor::default()), ..RenewalPage::default() };
+        while let Some(cursor) = total.next.take() {
+            total.add(block_on(registry.renew_signatures(cursor, now_ms))?);
+        }
+        Ok(total)
+    };
+    let now_ms = NOW_MS + 20 * 3_600_000;
+    let total = renew(now_ms).unwrap();
+    assert_eq!((total.renewed, total.unusable, total.failed), (6, 0, 4), "{total:?}");
+    assert_eq!(
+        total.earliest_expiry,
+        Some(u64::from(NOW) + 86_400),
+        "that of the record that cannot be written"
+    );
+    // An outage ends the renewal.
+    store.fill_disk(1);
+    assert!(renew(2 * now_ms).is_err());
 }
 
 /// A record that becomes too large by its signature is refused, not stored without one.

@@ -363,6 +363,7 @@ impl HttpServer {
         let Some(permit) = self.subscribers.limiter.acquire(&request.caller, request.head.client) else {
             return Ok(overloaded("Too many reports and change feeds are being read. Retry later.").into());
         };
+        let credential = self.authenticator.watch_credential(request.head);
         let report_stream = ReportStream {
             registry: Arc::clone(&self.registry),
             caller: request.caller,
@@ -377,7 +378,10 @@ impl HttpServer {
         let media_type = HeaderValue::from_static(if is_csv { "text/csv;charset=utf-8" } else { NDJSON });
         let mut response = stream(StatusCode::OK, media_type, async move |sink| {
             let _permit = permit;
-            report_stream.send_all(findings, sink).await
+            tokio::select! {
+                result = report_stream.send_all(findings, sink) => result,
+                () = credential.wait_invalid() => Err(StreamAborted),
+            }
         });
         caching::set_private_no_store(response.headers_mut());
         ClientDependence::ACCEPT.add_vary(response.headers_mut());

@@ -6,7 +6,7 @@ use std::time::Instant;
 use data_encoding::BASE64;
 use subtle::ConstantTimeEq as _;
 use tendot_proto::{Budget, HandleValue, ValueReference};
-use tendot_registry::{Caller, Registry};
+use tendot_registry::{Caller, Error, Registry};
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::authenticated_key::AuthenticatedKey;
@@ -226,10 +226,15 @@ impl Authenticator {
         }
         // Another server of the site stores the key.
         let attempt = self.start_attempt(request, ThrottledAccount::Identity(&claim))?;
-        if !verify_secret_at_peer(&self.registry, &claim, password).await {
-            return Err(AuthenticationError::Failed);
+        match verify_secret_at_peer(&self.registry, &claim, password).await {
+            Ok(true) => attempt.mark_succeeded(),
+            Err(Error::Store(_) | Error::SitePeer { .. }) => {
+                // The store or the peer failed, not the client.
+                attempt.mark_succeeded();
+                return Err(AuthenticationError::Unavailable);
+            }
+            Ok(false) | Err(_) => return Err(AuthenticationError::Failed),
         }
-        attempt.mark_succeeded();
         let key = HandleValue::with_data(claim.index, "HS_SECKEY", password);
         let key = AuthenticatedKey::new(&claim, &key).ok_or(AuthenticationError::Failed)?;
         let reference = ValueReference::new(claim.index, claim.handle().as_bytes().to_vec());

@@ -2,14 +2,13 @@
 
 use tendot_registry::Caller;
 
-use crate::authenticated_key::canonical_handle;
-
 /// Class of a caller.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum CallerClass {
     Operator,
     Anonymous,
-    /// Agency, registrant or handle, regardless of the token or key.
+    /// An agency or registrant, regardless of the token; or all handles of a prefix, regardless of the key, because the holder of a
+    /// prefix can create any number of them.
     Identity(String),
 }
 
@@ -20,7 +19,33 @@ impl CallerClass {
             Caller::Token(token) if token.is_operator() => Self::Operator,
             Caller::Anonymous => Self::Anonymous,
             Caller::Token(token) => Self::Identity(token.party()),
-            Caller::Handle(identity) => Self::Identity(canonical_handle(identity.handle())),
+            Caller::Handle(identity) => {
+                let handle = identity.handle();
+                let prefix = match handle.suffix() {
+                    Some(prefix) if handle.is_prefix_handle() => prefix,
+                    _ => handle.prefix(),
+                };
+                Self::Identity(String::from_utf8_lossy(&prefix.to_ascii_uppercase()).into_owned())
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tendot_registry::HandleIdentity;
+
+    use super::*;
+
+    /// All handles of a prefix are one identity, in all spellings; other prefixes are others.
+    #[test]
+    fn handles_of_a_prefix_are_one_identity() {
+        let class = |handle: &str| {
+            CallerClass::of(&Caller::Handle(HandleIdentity::from_proof(300, handle.as_bytes()).unwrap()))
+        };
+        for handle in ["10.1a/ONE", "10.1A/two", "0.NA/10.1a", "0.na/10.1A", "10.1a"] {
+            assert_eq!(class(handle), CallerClass::Identity("10.1A".into()), "{handle}");
+        }
+        assert_eq!(class("10.1a.2/one"), CallerClass::Identity("10.1A.2".into()));
     }
 }

@@ -52,19 +52,19 @@ pub(super) async fn verify_secret_at_peer(
     registry: &Registry,
     key: &ValueReference<'_>,
     secret: &[u8],
-) -> bool {
+) -> Result<bool, Error> {
     let (random, mut budget) = (random_bytes::<48>(), Budget::PER_REQUEST);
     let (nonce, digest) = random.split_at(16);
     let challenge = Challenge { nonce, digest };
     let algorithm = SecretKeyMac::HmacSha256;
     let context = &mut AuthContext::new(&AwsLcProvider, AuthPolicy::default(), &mut budget);
     let proof = SecretKeyResponse::create(algorithm, secret, challenge, &mut SystemRandom, context);
-    let Ok(proof) = proof else { return false };
-    key.index != 0
-        && registry
-            .verify_secret_at_peer(key, challenge, &proof, &mut budget)
-            .await
-            .is_ok_and(|is_valid| is_valid)
+    match proof {
+        Ok(proof) if key.index != 0 => {
+            registry.verify_secret_at_peer(key, challenge, &proof, &mut budget).await
+        }
+        _ => Ok(false),
+    }
 }
 
 impl Authenticator {

@@ -65,7 +65,7 @@ pub(crate) enum AuthenticationError {
     Rejected(AuthError),
     #[error("too many failed attempts; retry later")]
     Throttled(Duration),
-    #[error("authentication unavailable: the store failed")]
+    #[error("authentication unavailable: the store, or another server of the site, failed")]
     Unavailable,
 }
 

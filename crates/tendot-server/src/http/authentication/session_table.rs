@@ -175,12 +175,6 @@ impl HttpSessionTable {
         })
     }
 
-    /// Looks up a session without marking it as used.
-    pub(crate) fn peek(&self, id: HttpSessionId, now: Instant) -> Option<HttpSession> {
-        let indexes = self.lock();
-        indexes.sessions.get(&id).filter(|entry| !entry.is_expired(now)).map(|entry| entry.session.clone())
-    }
-
     /// Authenticates a session. The same answer is not accepted again.
     pub(crate) fn authenticate(
         &self,

@@ -21,6 +21,9 @@ const MAX_AUTHENTICATED_BYTES_PER_CLIENT: usize = 64 << 20;
 /// Bytes of the bodies of one authenticated identity, from all its clients: a quarter of the part that is reserved for them.
 const MAX_BYTES_PER_IDENTITY: usize = (MAX_TOTAL_BYTES - MAX_ANONYMOUS_BYTES) / 4;
 
+/// Bytes of the bodies of all callers but the operator, who so always has a share.
+const MAX_NON_OPERATOR_BYTES: usize = MAX_TOTAL_BYTES - MAX_BYTES_PER_IDENTITY;
+
 /// Sender of a body: whose budget it is charged to.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct BodySender {
@@ -34,8 +37,13 @@ impl BodySender {
         self.caller == CallerClass::Anonymous
     }
 
-    fn max_client_bytes(&self) -> usize {
-        if self.is_anonymous() { MAX_ANONYMOUS_BYTES_PER_CLIENT } else { MAX_AUTHENTICATED_BYTES_PER_CLIENT }
+    const fn max_client_bytes(&self) -> usize {
+        match self.caller {
+            CallerClass::Anonymous => MAX_ANONYMOUS_BYTES_PER_CLIENT,
+            CallerClass::Identity(_) => MAX_AUTHENTICATED_BYTES_PER_CLIENT,
+            // Other callers of the operator's network do not count against the operator.
+            CallerClass::Operator => MAX_TOTAL_BYTES,
+        }
     }
 }
 
@@ -58,16 +66,22 @@ impl UsedBytes {
     /// Whether more bytes of a sender would exceed a limit.
     fn is_exceeded(&self, sender: &BodySender, bytes: usize) -> bool {
         let of_client = sender.client.and_then(|client| self.clients.get(&(client, sender.is_anonymous())));
-        let of_identity = self.identities.get(&sender.caller).copied().unwrap_or_default();
+        let of_identity = self.bytes_of(&sender.caller);
         let is_caller_limited = if sender.is_anonymous() {
             self.anonymous + bytes > MAX_ANONYMOUS_BYTES
         } else {
             of_identity + bytes > MAX_BYTES_PER_IDENTITY
         };
-        self.total + bytes > MAX_TOTAL_BYTES
-            || is_caller_limited
+        let of_non_operators = self.total - self.bytes_of(&CallerClass::Operator);
+        is_caller_limited
+            || sender.caller != CallerClass::Operator && of_non_operators + bytes > MAX_NON_OPERATOR_BYTES
             || sender.client.is_some()
                 && of_client.copied().unwrap_or_default() + bytes > sender.max_client_bytes()
+    }
+
+    /// Bytes of the bodies of an authenticated caller.
+    fn bytes_of(&self, caller: &CallerClass) -> usize {
+        self.identities.get(caller).copied().unwrap_or_default()
     }
 
     fn add(&mut self, sender: &BodySender, bytes: usize) {
@@ -184,8 +198,13 @@ mod tests {
         assert_eq!(first.len() + others.len(), 64);
         let authenticated: Vec<_> =
             (1..=20).flat_map(|host| fill(&budget, identity(host, &format!("{host}")))).collect();
-        assert_eq!(authenticated.len(), 192);
+        assert_eq!(authenticated.len(), 144);
         assert!(!budget.reservation(identity(30, "x")).reserve(1));
+        // The operator has a share of its own, also in a network whose share is used up.
+        let operator = fill(&budget, sender(1, CallerClass::Operator));
+        assert_eq!(operator.len(), 48);
+        assert_eq!(budget.0.lock().unwrap().total, MAX_TOTAL_BYTES);
+        drop(operator);
         drop((first, others));
         // Clients behind a proxy that hides them share the anonymous part.
         let hidden = BodySender { client: None, caller: CallerClass::Anonymous };

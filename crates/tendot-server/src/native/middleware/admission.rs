@@ -181,18 +181,19 @@ mod tests {
 
     use tendot_proto::message::DigestAlgorithm;
     use tendot_proto::record::{Site, SiteServer};
-    use tendot_proto::{MessageBody, Now, Request, RequestDigest};
+    use tendot_proto::{Handle, HandleValue, MessageBody, Now, Request, RequestDigest, ValuePermissions};
     use tendot_registry::{Registry, RegistrySettings};
-    use tendot_store::MemoryStore;
+    use tendot_store::{ChangeSet, Edit, MemoryStore, Precondition, Store as _};
     use tokio::time::timeout;
 
     use super::*;
     use crate::native::OwnSite;
     use crate::native::native_server::MAX_EXPENSIVE_REQUESTS;
 
-    /// All permits are held by requests that wait for the other server, which waits for this one.
-    #[tokio::test(start_paused = true)]
-    async fn peer_requests_have_their_own_queue() {
+    const NOW: Now = Now { elapsed: Duration::ZERO, unix: 1_800_000_000 };
+
+    /// First server of a site of two, at 192.0.2.1 and 192.0.2.2.
+    fn site_server(store: MemoryStore) -> Arc<NativeServer> {
         let key = OwnSite::generate_key().unwrap();
         let server = |address: [u8; 4], public_key: Vec<u8>| SiteServer {
             address: SiteServer::encode_address(address.into()),
@@ -202,18 +203,14 @@ mod tests {
         let public_key = key.public_key().unwrap().to_bytes();
         let servers = vec![server([192, 0, 2, 1], public_key), server([192, 0, 2, 2], Vec::new())];
         let site = OwnSite::new(Site { servers, ..Site::default() }, &key).unwrap();
-        let registry = Arc::new(Registry::new(MemoryStore::new(), RegistrySettings::default()));
-        let native = Arc::new(NativeServer::new(registry, site));
-        let _all = native
-            .expensive_permits
-            .acquire_many(u32::try_from(MAX_EXPENSIVE_REQUESTS).unwrap())
-            .await
-            .unwrap();
-        let name = tendot_proto::Handle::from("10.1/x");
-        let now = Now { elapsed: Duration::ZERO, unix: 1_800_000_000 };
-        let mut signed = Message::resolution(name, 7, now);
-        signed.header.flags |= OpFlags::CERTIFY;
-        let mut proof = Message::resolution(name, 7, now);
+        let registry = Arc::new(Registry::new(store, RegistrySettings::default()));
+        Arc::new(NativeServer::new(registry, site))
+    }
+
+    /// Request to verify an invalid proof for `10.1/x`.
+    fn invalid_proof() -> Vec<u8> {
+        let name = Handle::from("10.1/x");
+        let mut proof = Message::resolution(name, 7, NOW);
         proof.header.opcode = Opcode::VERIFY_CHALLENGE;
         let digest = RequestDigest { algorithm: DigestAlgorithm::Untagged, bytes: &[7; 32] };
         proof.body = MessageBody::Request(Request::VerifyChallenge {
@@ -223,7 +220,21 @@ mod tests {
             digest,
             response: &[7],
         });
-        let (signed, proof) = (signed.to_bytes().unwrap(), proof.to_bytes().unwrap());
+        proof.to_bytes().unwrap()
+    }
+
+    /// All permits are held by requests that wait for the other server, which waits for this one.
+    #[tokio::test(start_paused = true)]
+    async fn peer_requests_have_their_own_queue() {
+        let native = site_server(MemoryStore::new());
+        let _all = native
+            .expensive_permits
+            .acquire_many(u32::try_from(MAX_EXPENSIVE_REQUESTS).unwrap())
+            .await
+            .unwrap();
+        let mut signed = Message::resolution(Handle::from("10.1/x"), 7, NOW);
+        signed.header.flags |= OpFlags::CERTIFY;
+        let (signed, proof) = (signed.to_bytes().unwrap(), invalid_proof());
         let check = async |message: &[u8], transport, client: [u8; 4], expected| {
             let message = ClassifiedMessage::new(message);
             let reply = native.handle_message(&message, transport, MessageClient::direct(client.into()));
@@ -234,5 +245,40 @@ mod tests {
         check(&signed, Transport::Udp, [192, 0, 2, 2], false).await;
         check(&signed, Transport::Tcp, [192, 0, 2, 3], false).await;
         check(&proof, Transport::Tcp, [192, 0, 2, 3], true).await;
+    }
+
+    /// Another server of the site verifies the proofs of its clients, which it limits itself. Everyone else is limited, and so are datagrams
+    /// with the address of that server.
+    #[tokio::test]
+    async fn audit_f3_site_peers_verify_without_limit() {
+        let store = MemoryStore::new();
+        let key =
+            HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(1, "HS_SECKEY", "secret") };
+        let put = Edit::Put { name: "10.1/x".into(), values: vec![key], precondition: Precondition::Absent };
+        let edits = vec![Edit::Home { prefix: "10.1".into() }, put];
+        store.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits }).await.unwrap();
+        let (native, proof) = (site_server(store), invalid_proof());
+        // How many of 60 requests are answered with a result.
+        let verified = async |transport, client: [u8; 4]| {
+            let mut count = 0;
+            for _ in 0..60 {
+                let message = ClassifiedMessage::new(&proof);
+                let client = MessageClient::direct(client.into());
+                let reply = native.handle_message(&message, transport, client).await;
+                count += u32::from(reply.code == ResponseCode::SUCCESS);
+            }
+            count
+        };
+        assert_eq!(verified(Transport::Tcp, [192, 0, 2, 2]).await, 60);
+        for (transport, client) in [
+            (Transport::Udp, [192, 0, 2, 2]),
+            (Transport::Tcp, [192, 0, 2, 3]),
+            (Transport::Http, [192, 0, 2, 2]),
+        ] {
+            let count = verified(transport, client).await;
+            // Some more if a second passes.
+            assert!((20..30).contains(&count), "{transport:?} {client:?}: {count}");
+        }
+        assert_eq!(verified(Transport::Tcp, [192, 0, 2, 2]).await, 60);
     }
 }

@@ -19,7 +19,7 @@ const MAX_NON_OPERATORS: usize = MAX_SUBSCRIBERS - 1;
 /// Those of anonymous callers, so that authenticated callers are not blocked.
 const MAX_ANONYMOUS: usize = 192;
 
-/// Those of one client network, and of one agency, registrant or handle.
+/// Those of one client network, and of one agency, one registrant or the handles of one prefix.
 const MAX_PER_CLIENT: usize = 32;
 const MAX_PER_IDENTITY: usize = 32;
 
@@ -123,7 +123,7 @@ mod tests {
             std::iter::from_fn(|| limiter.acquire(caller, client)).collect()
         };
         let identity = |number: usize| {
-            let handle = format!("10.1/{number}");
+            let handle = format!("10.{number}/admin");
             Caller::Handle(HandleIdentity::from_proof(300, handle.as_bytes()).unwrap())
         };
         // One client, of whatever callers; and one identity, from whatever clients.
@@ -133,6 +133,8 @@ mod tests {
         let second = fill(&identity(1), address(2));
         assert_eq!(second.len(), 32);
         assert!(limiter.acquire(&identity(1), address(3)).is_none());
+        let same_prefix = Caller::Handle(HandleIdentity::from_proof(300, b"10.1/other").unwrap());
+        assert!(limiter.acquire(&same_prefix, address(3)).is_none());
         // All anonymous callers, and all but the operator.
         let anonymous: Vec<_> = (4..20).flat_map(|host| fill(&Caller::Anonymous, address(host))).collect();
         assert_eq!(first.len() + anonymous.len(), 192);
