@@ -27,14 +27,14 @@ pub fn install_packages(packages: &[&str]) {
     );
 }
 
-/// True if a program starts with `--version`, `-v` as nginx wants it, or `-V` as `mkfs.xfs` does.
+/// True if a program starts with `--version`, `-v` as nginx requires, `-V` as `mkfs.xfs` does, or `version` as OpenSSL 3.0 does.
 pub fn is_installed(program: &str) -> bool {
     let starts = |argument: &str| {
         let mut command = Command::new(program);
         command.arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.status().is_ok_and(|status| status.success())
     };
-    ["--version", "-v", "-V"].into_iter().any(starts)
+    ["--version", "-v", "-V", "version"].into_iter().any(starts)
 }
 
 /// Directory of the programs of a Python environment with these packages, in `target`.

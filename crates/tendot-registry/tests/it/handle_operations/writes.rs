@@ -186,7 +186,7 @@ fn delete_and_create_is_overwrite(kind: StoreKind) {
     check_write(&registry, ADMIN, &forced(overwrite("10.1/x", vec![url_value(1, "https://b/")])), 1);
 }
 
-/// Overwriting a record by the native protocol removes its secrets; over HTTP, where nobody can read them to send them back, it
+/// Overwriting a record by the native protocol removes its secrets; over HTTP, where no client can read them to send them back, it
 /// does not.
 fn audit_f1_overwrite_of_secrets(kind: StoreKind) {
     let registry = fixture(kind, RegistrySettings::default());
