@@ -121,7 +121,7 @@ impl HttpClientSettings {
 
 /// Error of reading a response body.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BodyError {
+pub(crate) enum ResponseBodyError {
     #[error("response exceeds {max_bytes} bytes")]
     TooLong { max_bytes: usize },
     #[error("{0}")]
@@ -129,11 +129,14 @@ pub(crate) enum BodyError {
 }
 
 /// Reads the body of a response.
-pub(crate) async fn read_body(response: Response<Incoming>, max_bytes: usize) -> Result<Bytes, BodyError> {
+pub(crate) async fn read_body(
+    response: Response<Incoming>,
+    max_bytes: usize,
+) -> Result<Bytes, ResponseBodyError> {
     match Limited::new(response.into_body(), max_bytes).collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(BodyError::TooLong { max_bytes }),
-        Err(error) => Err(BodyError::Connection(error_chain(&*error))),
+        Err(error) if error.is::<LengthLimitError>() => Err(ResponseBodyError::TooLong { max_bytes }),
+        Err(error) => Err(ResponseBodyError::Connection(error_chain(&*error))),
     }
 }
 

@@ -15,7 +15,8 @@ use tendot_proto::{Handle, HandleValue, ResponseCode, limits};
 use crate::cdn_loop::CDN_LOOP;
 use crate::certificate_trust::tls_config_with_roots;
 use crate::http_client::{
-    BaseUrl, BodyError, HttpClient, HttpClientSettings, PATH_ENCODE_SET, error_chain, read_body, user_agent,
+    BaseUrl, HttpClient, HttpClientSettings, PATH_ENCODE_SET, ResponseBodyError, error_chain, read_body,
+    user_agent,
 };
 use crate::upstream::{LookupOutcome, ResolveRequest, Upstream, UpstreamReply};
 
@@ -177,8 +178,8 @@ impl HttpUpstream {
         let max_ttl = freshness_lifetime(response.headers(), SystemTime::now())
             .map(|lifetime| lifetime.saturating_sub(age));
         let body = read_body(response, MAX_BODY_BYTES).await.map_err(|error| match error {
-            BodyError::TooLong { .. } => self.invalid_response(error.to_string()),
-            BodyError::Connection(reason) => self.connection_error(reason),
+            ResponseBodyError::TooLong { .. } => self.invalid_response(error.to_string()),
+            ResponseBodyError::Connection(reason) => self.connection_error(reason),
         })?;
         Ok((body, age, max_ttl))
     }

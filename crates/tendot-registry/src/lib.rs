@@ -43,7 +43,7 @@ pub use history::{
 pub use idempotency::{IdempotencyKey, IdempotentOutcome, IdempotentRequest, KeyLock};
 pub use listing::{HandleCount, ResultPage, ReverseLookup, ReverseLookupMatch};
 pub use log_author::LogAuthor;
-pub use prefix::ServiceHandle;
+pub use prefix::ServiceHandleRecord;
 pub use registry::Registry;
 pub use resolve::{HashPartition, PeerFuture, Resolution, ResolveQuery, ResolvedRecord, SitePeers};
 pub use settings::{MAX_NAME_LEN, RecordLimits, RegistrySettings, TemplateSettings};

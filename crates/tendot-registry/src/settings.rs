@@ -2,7 +2,7 @@
 
 use tendot_proto::{ValueReference, limits};
 
-use crate::{HashPartition, ServiceHandle, SigningSettings};
+use crate::{HashPartition, ServiceHandleRecord, SigningSettings};
 
 /// Settings of the registry, chosen by the operator.
 ///
@@ -44,7 +44,7 @@ pub struct RegistrySettings {
     /// Signing of records on write; `None` signs nothing. Needs a Tokio runtime.
     pub signing: Option<SigningSettings>,
     /// Service handle that the records of allocated prefixes refer to; without it, they name no site.
-    pub service_handle: Option<ServiceHandle>,
+    pub service_handle: Option<ServiceHandleRecord>,
 }
 
 impl RegistrySettings {

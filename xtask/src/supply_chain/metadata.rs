@@ -38,12 +38,12 @@ pub(super) struct Package {
     #[serde(default)]
     pub(super) publish: Option<Vec<String>>,
     #[serde(default)]
-    pub(super) dependencies: Vec<Requirement>,
+    pub(super) dependencies: Vec<DependencyRequirement>,
 }
 
 /// Dependency as the manifest of a package requires it.
 #[derive(Debug, Deserialize)]
-pub(super) struct Requirement {
+pub(super) struct DependencyRequirement {
     pub(super) name: String,
     pub(super) req: VersionReq,
     #[serde(default)]

@@ -22,7 +22,7 @@ use upload::{STALL_TIMEOUT, UploadBody};
 
 use crate::certificate_trust::tls_config_with_roots;
 use crate::http_client::{
-    BaseUrl, BodyError, HttpClient, HttpClientSettings, SEGMENT_ENCODE_SET, error_chain, read_body,
+    BaseUrl, HttpClient, HttpClientSettings, ResponseBodyError, SEGMENT_ENCODE_SET, error_chain, read_body,
     user_agent,
 };
 
@@ -190,8 +190,8 @@ impl RegistryClient {
 
     async fn read_body(&self, response: Response<Incoming>) -> Result<Bytes, RegistryClientError> {
         read_body(response, MAX_BODY_BYTES).await.map_err(|error| match error {
-            BodyError::TooLong { .. } => self.invalid_response(error.to_string()),
-            BodyError::Connection(reason) => self.connection_lost(&reason),
+            ResponseBodyError::TooLong { .. } => self.invalid_response(error.to_string()),
+            ResponseBodyError::Connection(reason) => self.connection_lost(&reason),
         })
     }
 

@@ -17,7 +17,7 @@ pub use commands::{AllocatePrefix, PrefixRange, UpdatePrefix};
 pub use policy::{ConfusablePolicy, DuplicatePolicy, NameRules, PrefixPolicy};
 pub(crate) use quota::{PlannedQuotas, QuotaTable, counter_edits, quota_exceeded};
 pub(crate) use record::{ADMIN_INDEX, GROUP_INDEX, admin_group_value, free_index};
-pub use service_handle::ServiceHandle;
+pub use service_handle::ServiceHandleRecord;
 
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@ use tendot_store::{Edit, Precondition, StoredRecord};
 
 use crate::handle_write::set_timestamps;
 use crate::party::{Agency, Registrant, RegistryObjectKind, encode, touch_holdings};
-use crate::prefix::{Prefix, ServiceHandle};
+use crate::prefix::{Prefix, ServiceHandleRecord};
 use crate::rules::RecordReader;
 use crate::{RegistryError, codes};
 
@@ -30,7 +30,7 @@ impl Prefix {
         &self,
         holder: &Registrant,
         agency: &Agency,
-        service: Option<&ServiceHandle>,
+        service: Option<&ServiceHandleRecord>,
         existing: Option<&StoredRecord>,
         now_ms: u64,
     ) -> Edit {

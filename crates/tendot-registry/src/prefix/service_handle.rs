@@ -22,14 +22,14 @@ const SITE_TYPES: [&[u8]; 3] = [b"HS_SITE", b"HS_SITE.6", b"HS_SERV"];
 
 /// Handle whose record has the site of this server.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ServiceHandle {
+pub struct ServiceHandleRecord {
     /// Name. A client of the Handle System finds a name that begins with `0.` at the root.
     pub name: Box<str>,
     /// Encoded site record.
     pub site: Vec<u8>,
 }
 
-impl ServiceHandle {
+impl ServiceHandleRecord {
     /// Adds the reference to the values of a prefix record, unless they already name sites.
     pub(crate) fn add_reference(&self, values: &mut Vec<HandleValue<'static>>) {
         if values.iter().any(|value| SITE_TYPES.contains(&&*value.value_type)) {

@@ -46,7 +46,7 @@ const MAX_REPAIR_ATTEMPTS: u32 = 8;
 
 /// Members of kernel metadata that describe the referent. The metadata is valid and normalized.
 #[derive(Deserialize)]
-struct Described<'a> {
+struct DescribedMetadata<'a> {
     #[serde(borrow, rename = "primaryReferentType")]
     referent_type: Cow<'a, str>,
     #[serde(borrow, default, alias = "referentCreation", alias = "referentParty", alias = "referentPlace")]
@@ -93,8 +93,11 @@ struct DescribedDate<'a> {
 
 /// Key of the entry for the description in kernel metadata; `None` without metadata.
 fn index_key(registrant: &str, metadata: Option<&RawValue>) -> Result<Option<IndexKey>, Error> {
-    let described = metadata.and_then(|metadata| serde_json::from_str::<Described<'_>>(metadata.get()).ok());
-    let Some(Described { referent_type, referent: Some(referent) }) = described else { return Ok(None) };
+    let described =
+        metadata.and_then(|metadata| serde_json::from_str::<DescribedMetadata<'_>>(metadata.get()).ok());
+    let Some(DescribedMetadata { referent_type, referent: Some(referent) }) = described else {
+        return Ok(None);
+    };
     let by_kind = |kind: &str| referent.names.iter().find(|name| name.kind.as_deref() == Some(kind));
     let kinds = ["PrincipalTitle", "Title", "DistinctiveTitle", "PrincipalName", "Name"];
     let title = kinds.into_iter().find_map(by_kind).or(referent.names.first());

@@ -18,7 +18,7 @@ use crate::http::request::accept;
 use crate::http::response::caching;
 use crate::http::response::errors::ErrorFormat;
 use crate::http::response::reply::{Reply, TEXT, reply};
-use crate::http::routing::endpoint::{Api, Endpoint, Handler, Operation};
+use crate::http::routing::endpoint::{Api, ApiEndpoint, Handler, Operation};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec};
 use crate::metrics::to_prometheus_text;
 
@@ -27,19 +27,19 @@ pub(crate) static API: Api = Api {
     root: None,
     errors: ErrorFormat::Text,
     endpoints: &[
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/livez"],
             describe_liveness,
             &[operations(|_, _| Box::pin(ready(reply(StatusCode::OK, TEXT, "ok\n"))))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/readyz"],
             describe_readiness,
             &[operations(|server, call| {
                 Box::pin(ready(server.get_readiness(requires_writes(call.head.query))))
             })],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/metrics"],
             describe_metrics,
             &[operations(|server, call| Box::pin(server.get_metrics(call.client, call.head.headers)))],

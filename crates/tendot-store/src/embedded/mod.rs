@@ -41,7 +41,7 @@ pub use restore_names::{RestoredNames, restore_names};
 use scrub::Scrub;
 pub use scrub::ScrubStatus;
 pub use write_status::{WriteFault, WriteStatus};
-use writer::Writer;
+use writer::EmbeddedWriter;
 
 use crate::directory_lock::DirectoryLock;
 use crate::{
@@ -79,7 +79,7 @@ pub struct EmbeddedStore {
     scrub: Scrub,
     lmdb: Arc<Lmdb>,
     /// `None` if the store is read-only.
-    writer: Option<Writer>,
+    writer: Option<EmbeddedWriter>,
     /// Held while the store is open for writing; dropped last.
     _lock: Option<DirectoryLock>,
 }
@@ -89,7 +89,7 @@ impl EmbeddedStore {
     /// for writing.
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
         let (lmdb, lock) = Lmdb::open(directory)?;
-        let writer = Writer::start(Arc::clone(&lmdb)).map_err(store_error(directory))?;
+        let writer = EmbeddedWriter::start(Arc::clone(&lmdb)).map_err(store_error(directory))?;
         Ok(Self { scrub: Scrub::default(), lmdb, writer: Some(writer), _lock: Some(lock) })
     }
 

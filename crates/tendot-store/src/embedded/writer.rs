@@ -36,7 +36,7 @@ const REFUSED_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Writer thread and the queue to it.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct EmbeddedWriter {
     /// `None` once the store is being closed.
     queue: Option<WriteQueue>,
     thread: Option<JoinHandle<()>>,
@@ -44,7 +44,7 @@ pub(crate) struct Writer {
     pub(crate) state: Arc<WriterState>,
 }
 
-impl Writer {
+impl EmbeddedWriter {
     pub(crate) fn start(lmdb: Arc<Lmdb>) -> Result<Self, StoreError> {
         let writer = WriterLoop::load(lmdb)?;
         let state = Arc::clone(&writer.state);
@@ -68,7 +68,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for EmbeddedWriter {
     /// Drains the queue and joins the thread.
     fn drop(&mut self) {
         drop(self.queue.take());

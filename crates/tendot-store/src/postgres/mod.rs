@@ -35,7 +35,7 @@ pub use import::PostgresImporter;
 pub use migration::PostgresTarget;
 pub use open_error::PostgresOpenError;
 pub use settings::{DatabaseHost, HostRole, PostgresSettings};
-use write::{Writer, transaction};
+use write::{PostgresWriter, transaction};
 
 use crate::{
     AuxEntry, ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryOrder, LogEntry,
@@ -58,7 +58,7 @@ use crate::{
 pub struct PostgresStore {
     cluster: Arc<Cluster>,
     homed_cache: HomedCache,
-    writer: Writer,
+    writer: PostgresWriter,
     settings: PostgresSettings,
     _monitor: Monitor,
 }
@@ -94,7 +94,7 @@ impl PostgresStore {
         }
         drop(client);
         let monitor = Monitor::start(&cluster, settings).await;
-        let writer = Writer::start(Arc::clone(&cluster), settings.clone());
+        let writer = PostgresWriter::start(Arc::clone(&cluster), settings.clone());
         let (homed_cache, settings) = (HomedCache::default(), settings.clone());
         Ok((Self { cluster, homed_cache, writer, settings, _monitor: monitor }, connection.display_name))
     }

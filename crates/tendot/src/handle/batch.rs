@@ -13,7 +13,7 @@ use super::HandleConnectionArguments;
 use super::batch_language::{BatchOperation, BatchReader};
 use super::connection::{HandleConnection, OperationError};
 use super::credentials::batch_identity;
-use super::journal::{BatchJournal, EntryState, JournalEntry, JournalStatus};
+use super::journal::{EntryState, HandleBatchJournal, JournalEntry, JournalStatus};
 use crate::store::import::ImportSource;
 use crate::terminal::{StdoutWriter, eprint_line, eprint_stdin_notice, escape_control, is_stdio};
 use crate::{CliError, CommandStatus};
@@ -111,7 +111,7 @@ pub(super) fn run(
     }
     let server = HandleConnection::open(connection)?;
     let journal = match journal_path(arguments) {
-        Some(path) => Some(BatchJournal::open(&path, &server.server)?),
+        Some(path) => Some(HandleBatchJournal::open(&path, &server.server)?),
         None => None,
     };
     let mut run = BatchRun { server, journal, report: BatchReport::new(connection.json) };
@@ -209,7 +209,7 @@ impl BatchReport {
 /// Execution of a batch.
 struct BatchRun {
     server: HandleConnection,
-    journal: Option<BatchJournal>,
+    journal: Option<HandleBatchJournal>,
     report: BatchReport,
 }
 

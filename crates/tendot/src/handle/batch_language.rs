@@ -29,19 +29,19 @@ pub(crate) struct BatchEntry {
     /// SHA-256 of its lines, in hexadecimal digits.
     pub(crate) digest: String,
     /// Operation, or the reason why the entry is invalid.
-    pub(crate) operation: Result<BatchOperation, BatchError>,
+    pub(crate) operation: Result<BatchOperation, HandleBatchError>,
 }
 
 /// Reason why an entry is invalid, and the line that is.
 #[derive(Debug, Eq, PartialEq)]
-pub(crate) struct BatchError {
+pub(crate) struct HandleBatchError {
     pub(crate) line: u64,
     pub(crate) reason: String,
     /// Whether it is an `AUTHENTICATE` entry: the identity of the following entries is unknown.
     pub(crate) is_authentication: bool,
 }
 
-impl BatchError {
+impl HandleBatchError {
     const fn new(line: u64, reason: String) -> Self {
         Self { line, reason, is_authentication: false }
     }
@@ -148,9 +148,9 @@ struct ValueEntry {
 }
 
 /// Record of an entry that changes values. Without values, it would be the whole record in Handle.Net's JSON API.
-fn require_values(entry: ValueEntry) -> Result<HandleRecord<'static>, BatchError> {
+fn require_values(entry: ValueEntry) -> Result<HandleRecord<'static>, HandleBatchError> {
     match entry.record.values.is_empty() {
-        true => Err(BatchError::new(entry.line, "no values".into())),
+        true => Err(HandleBatchError::new(entry.line, "no values".into())),
         false => Ok(entry.record),
     }
 }
@@ -203,7 +203,7 @@ impl<R: Read> BatchReader<R> {
                     if block.is_none() {
                         self.skip_block()?;
                     }
-                    Err(BatchError::new(first_line, reason))
+                    Err(HandleBatchError::new(first_line, reason))
                 }
             };
             let digest = HEXLOWER.encode(digest.finish().as_ref());
@@ -216,12 +216,15 @@ impl<R: Read> BatchReader<R> {
         &mut self,
         line: &str,
         digest: &mut Context,
-    ) -> Result<Option<Result<BatchOperation, BatchError>>, CliError> {
+    ) -> Result<Option<Result<BatchOperation, HandleBatchError>>, CliError> {
         let (word, rest) = split_word(line);
         let (first_line, rest) = (self.number, rest.trim());
-        let invalid = |reason| Ok(Some(Err(BatchError::new(first_line, reason))));
+        let invalid = |reason| Ok(Some(Err(HandleBatchError::new(first_line, reason))));
         let invalid_identity = |reason| {
-            Ok(Some(Err(BatchError { is_authentication: true, ..BatchError::new(first_line, reason) })))
+            Ok(Some(Err(HandleBatchError {
+                is_authentication: true,
+                ..HandleBatchError::new(first_line, reason)
+            })))
         };
         let operation = match word.to_ascii_uppercase().as_str() {
             "CREATE" => self.read_values(rest, digest)?.map(|entry| BatchOperation::Create(entry.record)),
@@ -267,7 +270,7 @@ impl<R: Read> BatchReader<R> {
         &mut self,
         handle: &str,
         digest: &mut Context,
-    ) -> Result<Result<ValueEntry, BatchError>, CliError> {
+    ) -> Result<Result<ValueEntry, HandleBatchError>, CliError> {
         let first_line = self.number;
         let (mut values, mut bytes, mut error) = (Vec::new(), 0, None);
         while let Some(line) = self.next_line()? {
@@ -289,11 +292,11 @@ impl<R: Read> BatchReader<R> {
             };
             match value {
                 Ok(value) => values.push(value),
-                Err(reason) => error = Some(BatchError::new(self.number, reason)),
+                Err(reason) => error = Some(HandleBatchError::new(self.number, reason)),
             }
         }
         if handle.is_empty() {
-            error = Some(BatchError::new(first_line, "missing handle".into()));
+            error = Some(HandleBatchError::new(first_line, "missing handle".into()));
         }
         Ok(match error {
             Some(error) => Err(error),

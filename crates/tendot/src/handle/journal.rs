@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::CliError;
 
 /// Journal of a batch file.
-pub(super) struct BatchJournal {
+pub(super) struct HandleBatchJournal {
     path: PathBuf,
     file: File,
     /// Last status of each entry in earlier runs, by digest and number.
@@ -70,7 +70,7 @@ struct JournalLine {
     status: Option<JournalStatus>,
 }
 
-impl BatchJournal {
+impl HandleBatchJournal {
     /// Opens the journal of a batch for this server, and reads the results of earlier runs.
     pub(super) fn open(path: &Path, server: &str) -> Result<Self, CliError> {
         let failed = |error| {
@@ -193,7 +193,7 @@ mod tests {
     const SECOND: &str = "bbbbbbbbbbbbbbbb0000";
     const THIRD: &str = "cccccccccccccccc0000";
 
-    fn states(journal: &mut BatchJournal, digests: &[&str]) -> Vec<EntryState> {
+    fn states(journal: &mut HandleBatchJournal, digests: &[&str]) -> Vec<EntryState> {
         digests.iter().map(|digest| journal.next_entry(digest).state).collect()
     }
 
@@ -201,7 +201,7 @@ mod tests {
     fn resumes_by_digest() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
-        let mut journal = BatchJournal::open(&path, SERVER).unwrap();
+        let mut journal = HandleBatchJournal::open(&path, SERVER).unwrap();
         for (digest, statuses) in [
             (FIRST, &[JournalStatus::Started, JournalStatus::Done][..]),
             (FIRST, &[JournalStatus::Started]),
@@ -212,12 +212,12 @@ mod tests {
                 journal.record(&entry, 1, *status).unwrap();
             }
         }
-        let error = BatchJournal::open(&path, SERVER).err().unwrap();
+        let error = HandleBatchJournal::open(&path, SERVER).err().unwrap();
         assert!(error.message().starts_with("another batch uses the journal"), "{error}");
         drop(journal);
         // A process that was killed while it wrote a line.
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"entry\":\"x").unwrap();
-        let mut journal = BatchJournal::open(&path, SERVER).unwrap();
+        let mut journal = HandleBatchJournal::open(&path, SERVER).unwrap();
         assert_eq!(
             states(&mut journal, &[FIRST, FIRST, FIRST, SECOND]),
             [EntryState::Done, EntryState::InDoubt, EntryState::New, EntryState::New]
@@ -226,13 +226,13 @@ mod tests {
         assert_eq!(entry.state, EntryState::New);
         journal.record(&entry, 2, JournalStatus::Done).unwrap();
         drop(journal);
-        assert!(BatchJournal::open(&path, "hdl://b").is_err(), "another server");
-        let mut journal = BatchJournal::open(&path, SERVER).unwrap();
+        assert!(HandleBatchJournal::open(&path, "hdl://b").is_err(), "another server");
+        let mut journal = HandleBatchJournal::open(&path, SERVER).unwrap();
         assert_eq!(states(&mut journal, &[THIRD]), [EntryState::Done]);
         journal.remove().unwrap();
         assert!(!path.exists());
         std::fs::write(&path, "CREATE 10.5555/1\n").unwrap();
-        assert!(BatchJournal::open(&path, SERVER).is_err(), "not a journal");
+        assert!(HandleBatchJournal::open(&path, SERVER).is_err(), "not a journal");
     }
 
     /// Of equal entries, that one is executed again which failed: not the later one, which is done.
@@ -241,7 +241,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         for _ in 0..2 {
-            let mut journal = BatchJournal::open(&path, SERVER).unwrap();
+            let mut journal = HandleBatchJournal::open(&path, SERVER).unwrap();
             for status in [JournalStatus::Failed, JournalStatus::Done] {
                 let entry = journal.next_entry(FIRST);
                 if entry.state == EntryState::New {
@@ -250,7 +250,7 @@ mod tests {
                 }
             }
             drop(journal);
-            let mut journal = BatchJournal::open(&path, SERVER).unwrap();
+            let mut journal = HandleBatchJournal::open(&path, SERVER).unwrap();
             assert_eq!(states(&mut journal, &[FIRST, FIRST]), [EntryState::New, EntryState::Done]);
         }
     }

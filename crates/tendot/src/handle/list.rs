@@ -18,7 +18,7 @@ Examples:
   tendot handle list --token-file tendot-data/operator.token
 
 Exit codes: 0 success, 2 error")]
-pub(crate) struct ListArguments {
+pub(crate) struct HandleListArguments {
     /// Prefix, such as `10.5555` [default: list the homed prefixes]
     #[arg(value_name = "PREFIX")]
     prefix: Option<String>,
@@ -35,7 +35,7 @@ struct HandleJson<'a> {
 
 pub(super) fn run(
     connection: &HandleConnectionArguments,
-    arguments: &ListArguments,
+    arguments: &HandleListArguments,
 ) -> Result<CommandStatus, CliError> {
     let mut server = HandleConnection::open(connection)?;
     let (names, receiver) = std::sync::mpsc::sync_channel::<String>(1_024);

@@ -57,7 +57,7 @@ pub(crate) enum HandleCommand {
     Show(show::ShowArguments),
     Update(update::UpdateArguments),
     Delete(delete::DeleteArguments),
-    List(list::ListArguments),
+    List(list::HandleListArguments),
     Home(home::HomeArguments),
     Unhome(unhome::UnhomeArguments),
     Sign(sign::SignArguments),

@@ -47,7 +47,7 @@ pub(crate) struct DoiImportArguments {
 
     /// Input format [default: csv for *.csv and *.tsv, otherwise ndjson]
     #[arg(long, value_name = "FORMAT")]
-    pub(crate) format: Option<BatchFormat>,
+    pub(crate) format: Option<BatchFileFormat>,
 
     /// Validate without writing
     #[arg(long)]
@@ -68,14 +68,14 @@ pub(crate) struct DoiImportArguments {
 
 /// Input format of `tendot doi import`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum BatchFormat {
+pub(crate) enum BatchFileFormat {
     /// one JSON object per line
     Ndjson,
     /// rows; the first row names the columns
     Csv,
 }
 
-impl BatchFormat {
+impl BatchFileFormat {
     /// Format by file extension, else by the first byte; `None` if neither is known.
     fn detect(path: &Path, first_byte: Option<u8>) -> Option<Self> {
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
@@ -98,7 +98,7 @@ struct BatchSource {
     name: String,
     /// None for standard input.
     file: Option<File>,
-    format: BatchFormat,
+    format: BatchFileFormat,
     content: SourceContent,
 }
 
@@ -198,9 +198,9 @@ fn ensure_report_is_not_input(arguments: &DoiImportArguments) -> Result<(), CliE
 }
 
 impl BatchSource {
-    fn open(path: &Path, format: Option<BatchFormat>) -> Result<Self, CliError> {
+    fn open(path: &Path, format: Option<BatchFileFormat>) -> Result<Self, CliError> {
         let detect = |first_byte| {
-            let format = format.or_else(|| BatchFormat::detect(path, first_byte));
+            let format = format.or_else(|| BatchFileFormat::detect(path, first_byte));
             format.ok_or_else(|| unknown_format_error(path))
         };
         if is_stdio(path) {
@@ -225,7 +225,7 @@ impl BatchSource {
 
     /// Idempotency key derived from the content, the same for each upload of it.
     fn content_idempotency_key(&self) -> String {
-        let format = if self.format == BatchFormat::Csv { "csv" } else { "ndjson" };
+        let format = if self.format == BatchFileFormat::Csv { "csv" } else { "ndjson" };
         format!("tendot-import-{format}-sha256-{}", self.content.sha256)
     }
 }
@@ -312,7 +312,7 @@ impl BatchUpload<'_> {
         report: &mut BatchReport,
     ) -> Result<Result<(), RegistryClientError>, CliError> {
         let options = BatchOptions {
-            is_csv: self.source.format == BatchFormat::Csv,
+            is_csv: self.source.format == BatchFileFormat::Csv,
             is_dry_run: self.dry_run,
             idempotency_key: self.key,
             has_slow_source: self.source.file.is_none(),

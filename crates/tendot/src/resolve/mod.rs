@@ -132,7 +132,7 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliErro
     let runtime = runtime::current_thread()?;
     let started = Instant::now();
     let server = selected_server(arguments);
-    let Resolved { outcome, source, signatures } = match server.as_deref() {
+    let ResolvedName { outcome, source, signatures } = match server.as_deref() {
         Some(server) if !server.starts_with("hdl://") => {
             runtime.block_on(resolve_http(server, &name, arguments))?
         }
@@ -160,7 +160,7 @@ fn selected_server(arguments: &ResolveArguments) -> Option<String> {
 }
 
 /// Selected values of a record, the server that answered, and the valid signatures if they are required.
-struct Resolved {
+struct ResolvedName {
     outcome: LookupOutcome,
     source: Option<ResponseSource>,
     signatures: Vec<ValidSignature>,
@@ -179,7 +179,11 @@ impl From<TransportAddress> for ResponseSource {
     }
 }
 
-async fn resolve_http(server: &str, name: &str, arguments: &ResolveArguments) -> Result<Resolved, CliError> {
+async fn resolve_http(
+    server: &str,
+    name: &str,
+    arguments: &ResolveArguments,
+) -> Result<ResolvedName, CliError> {
     if arguments.require_certified || arguments.udp || arguments.tcp || arguments.server_key.is_some() {
         let why = "`--require-certified`, `--udp`, `--tcp` and `--server-key` require the native protocol";
         return Err(CliError::new(why).with_hint("use `--server hdl://HOST:2641`"));
@@ -211,7 +215,7 @@ async fn resolve_http(server: &str, name: &str, arguments: &ResolveArguments) ->
     let signatures = signatures.await?;
     let transport = if server.starts_with("https") { "https" } else { "http" };
     let source = ResponseSource { from: server.to_owned(), transport: transport.to_owned() };
-    Ok(Resolved { outcome: filter_values(reply.outcome, arguments), source: Some(source), signatures })
+    Ok(ResolvedName { outcome: filter_values(reply.outcome, arguments), source: Some(source), signatures })
 }
 
 /// Verifies the signatures of a record if they are required; `lookup` resolves the records of certificates.
@@ -270,7 +274,7 @@ async fn resolve_native(
     server: Option<&str>,
     name: &str,
     arguments: &ResolveArguments,
-) -> Result<Resolved, CliError> {
+) -> Result<ResolvedName, CliError> {
     if arguments.ca_file.is_some() {
         return Err(CliError::new("`--ca-file` requires `--server https://…`"));
     }
@@ -298,7 +302,7 @@ async fn resolve_native(
     } else {
         resolution.outcome
     };
-    Ok(Resolved { outcome, source: resolution.server.map(ResponseSource::from), signatures })
+    Ok(ResolvedName { outcome, source: resolution.server.map(ResponseSource::from), signatures })
 }
 
 fn lookup_config(

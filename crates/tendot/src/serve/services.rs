@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tendot_registry::{Registry, RegistrySettings, ServiceHandle};
+use tendot_registry::{Registry, RegistrySettings, ServiceHandleRecord};
 use tendot_server::http::{
     self, CountryDatabase, HttpListener, HttpServer, ServerCertificate, ServiceIdentity,
 };
@@ -295,9 +295,9 @@ fn build_registry(
 }
 
 /// Service handle of the site. One of several servers of a site may not store it, nor the prefix records.
-fn service_handle(settings: &ServerSettings, site: Option<&OwnSite>) -> Option<ServiceHandle> {
+fn service_handle(settings: &ServerSettings, site: Option<&OwnSite>) -> Option<ServiceHandleRecord> {
     let site = site.filter(|site| site.partition().is_none() && !settings.service_handle.is_empty())?;
-    Some(ServiceHandle { name: settings.service_handle.as_str().into(), site: site.bytes().to_vec() })
+    Some(ServiceHandleRecord { name: settings.service_handle.as_str().into(), site: site.bytes().to_vec() })
 }
 
 /// Server of the native protocol.

@@ -6,7 +6,7 @@ use crate::http::api_v1::api_request::api_reply;
 use crate::http::api_v1::parties::{agencies, prefixes, registrants, tokens, transfers};
 use crate::http::api_v1::{batch, changes, dois, history, metadata, redactions, reports, sessions};
 use crate::http::response::errors::ErrorFormat;
-use crate::http::routing::endpoint::{Access, Api, Endpoint, Handler, Operation};
+use crate::http::routing::endpoint::{Access, Api, ApiEndpoint, Handler, Operation};
 
 /// Makes a handler from a method that takes an authenticated request and its body, and returns an `ApiResult`.
 macro_rules! resource {
@@ -29,19 +29,19 @@ pub(in crate::http) static API: Api = Api {
     root: Some("/api/v1"),
     errors: ErrorFormat::Problem,
     endpoints: &[
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/metadata/{name}"],
             metadata::describe,
             &[Operation::get(resource!(|server, request, _| server.get_metadata(&request)))
                 .access(Access::Optional)],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/history/{name}"],
             history::describe,
             &[Operation::get(resource!(|server, request, _| server.get_history(&request)))
                 .access(Access::Optional)],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/agencies"],
             agencies::describe,
             &[
@@ -49,7 +49,7 @@ pub(in crate::http) static API: Api = Api {
                 Operation::post(resource!(|server, request, body| server.create_agency(&request, body))),
             ],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/agencies/{code}"],
             agencies::describe_one,
             &[
@@ -57,7 +57,7 @@ pub(in crate::http) static API: Api = Api {
                 Operation::put(resource!(|server, request, body| server.update_agency(&request, body))),
             ],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/registrants"],
             registrants::describe,
             &[
@@ -65,7 +65,7 @@ pub(in crate::http) static API: Api = Api {
                 Operation::post(resource!(|server, request, body| server.create_registrant(&request, body))),
             ],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/registrants/{id}"],
             registrants::describe_one,
             &[
@@ -73,7 +73,7 @@ pub(in crate::http) static API: Api = Api {
                 Operation::put(resource!(|server, request, body| server.update_registrant(&request, body))),
             ],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/prefixes"],
             prefixes::describe,
             &[
@@ -81,7 +81,7 @@ pub(in crate::http) static API: Api = Api {
                 Operation::post(resource!(|server, request, body| server.allocate_prefix(&request, body))),
             ],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/prefixes/{prefix}"],
             prefixes::describe_one,
             &[
@@ -89,7 +89,7 @@ pub(in crate::http) static API: Api = Api {
                 Operation::put(resource!(|server, request, body| server.update_prefix(&request, body))),
             ],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/dois"],
             dois::describe,
             &[
@@ -97,7 +97,7 @@ pub(in crate::http) static API: Api = Api {
                 Operation::post(resource!(|server, request, body| server.register_doi(&request, body))),
             ],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/dois/{name}"],
             dois::describe_one,
             &[
@@ -106,17 +106,17 @@ pub(in crate::http) static API: Api = Api {
                 Operation::delete(resource!(|server, request, _| server.retire_doi(&request))),
             ],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/dois/batch"],
             batch::endpoint::describe,
             &[Operation::post(resource!(|server, request, body| server.post_batch(request, body)))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/redactions"],
             redactions::describe,
             &[Operation::post(resource!(|server, request, body| server.redact_doi(&request, body)))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/tokens"],
             tokens::describe,
             &[
@@ -124,22 +124,22 @@ pub(in crate::http) static API: Api = Api {
                 Operation::post(resource!(|server, request, body| server.create_token(&request, body))),
             ],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/tokens/{id}"],
             tokens::describe_one,
             &[Operation::delete(resource!(|server, request, _| server.revoke_token(&request)))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/sessions"],
             sessions::describe,
             &[private_read(resource!(|server, request, _| server.list_sessions(&request)))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/sessions/{id}"],
             sessions::describe_one,
             &[Operation::delete(resource!(|server, request, _| server.end_session(&request)))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/transfers"],
             transfers::describe,
             &[
@@ -147,58 +147,58 @@ pub(in crate::http) static API: Api = Api {
                 Operation::post(resource!(|server, request, body| server.propose_transfer(&request, body))),
             ],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/transfers/{id}"],
             transfers::describe_one,
             &[private_read(resource!(|server, request, _| server.get_transfer(&request)))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/transfers/{id}/accept"],
             transfers::describe_accept,
             &[Operation::post(resource!(|server, request, _| server.decide_transfer(&request, true)))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/transfers/{id}/decline"],
             transfers::describe_decline,
             &[Operation::post(resource!(|server, request, _| server.decide_transfer(&request, false)))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/reports/{prefix}"],
             reports::describe_summary,
             &[private_read(resource!(|server, request, _| server.get_report_summary(&request)))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/reports/{prefix}/resolved"],
             || reports::describe(ReportKind::Resolved),
             &[private_read(resource!(|server, request, _| server.get_report(ReportKind::Resolved, request)))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/reports/{prefix}/never-resolved"],
             || reports::describe(ReportKind::NeverResolved),
             &[private_read(resource!(|server, request, _| {
                 server.get_report(ReportKind::NeverResolved, request)
             }))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/reports/{prefix}/failed-resolutions"],
             || reports::describe(ReportKind::FailedResolutions),
             &[private_read(resource!(|server, request, _| {
                 server.get_report(ReportKind::FailedResolutions, request)
             }))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/reports/{prefix}/invalid-links"],
             || reports::describe(ReportKind::Links),
             &[private_read(resource!(|server, request, _| server.get_report(ReportKind::Links, request)))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/reports/{prefix}/confusable-names"],
             || reports::describe(ReportKind::Confusable),
             &[private_read(resource!(|server, request, _| {
                 server.get_report(ReportKind::Confusable, request)
             }))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/v1/changes"],
             changes::endpoint::describe,
             &[Operation::get(resource!(|server, request, _| server.get_changes(request)))

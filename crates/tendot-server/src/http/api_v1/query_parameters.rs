@@ -11,7 +11,7 @@ use crate::http::api_v1::API;
 use crate::http::request::query::QueryParams;
 use crate::http::response::codes;
 use crate::http::response::problem::{Problem, problem};
-use crate::http::routing::endpoint::{Endpoint, RequestMethod};
+use crate::http::routing::endpoint::{ApiEndpoint, RequestMethod};
 
 /// Minimum similarity of a suggestion, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.6;
@@ -52,7 +52,7 @@ fn query_parameter_names(operation: OpenApiOperation) -> Vec<String> {
 
 /// Problem with the first parameter that the operation does not have.
 pub(super) fn check_query_parameters(
-    endpoint: &Endpoint,
+    endpoint: &ApiEndpoint,
     method: RequestMethod,
     parameters: &QueryParams<'_>,
 ) -> Result<(), Box<Problem<'static>>> {

@@ -11,23 +11,23 @@ pub(crate) mod reverse_lookup;
 use crate::http::middleware::metrics::RequestKind;
 use crate::http::resolve::spec;
 use crate::http::response::errors::ErrorFormat;
-use crate::http::routing::endpoint::{Access, Api, Endpoint, Operation};
+use crate::http::routing::endpoint::{Access, Api, ApiEndpoint, Operation};
 
 /// APIs of other services: EUDAT's reverse lookup, and doi.org's agency lookup and OpenURL resolver.
 pub(crate) static API: Api = Api {
     root: None,
     errors: ErrorFormat::Text,
     endpoints: &[
-        Endpoint::new(&["/hrls/handles/{prefix}"], reverse_lookup::describe_under, &REVERSE_LOOKUP),
-        Endpoint::new(&["/hrls/handles"], reverse_lookup::describe, &REVERSE_LOOKUP),
-        Endpoint::new(
+        ApiEndpoint::new(&["/hrls/handles/{prefix}"], reverse_lookup::describe_under, &REVERSE_LOOKUP),
+        ApiEndpoint::new(&["/hrls/handles"], reverse_lookup::describe, &REVERSE_LOOKUP),
+        ApiEndpoint::new(
             &["/doiRA/{names}", "/ra/{names}"],
             doi_ra::describe,
             &[Operation::get(|server, call| {
                 Box::pin(server.resolver.get_doi_agencies(call.path_param, call.head))
             })],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/resolve", "/openurl"],
             spec::describe_open_url,
             &[Operation::get(|server, call| Box::pin(server.open_url(call.head)))

@@ -27,14 +27,14 @@ pub(crate) use schemas::{ValueForm, in_file, parse_schemas};
 
 use crate::http::middleware::metrics::RequestKind;
 use crate::http::response::errors::ErrorFormat;
-use crate::http::routing::endpoint::{Access, Api, Endpoint, Handler, Operation, form_handler};
+use crate::http::routing::endpoint::{Access, Api, ApiEndpoint, Handler, Operation, form_handler};
 
 /// Handle.Net's JSON API.
 pub(crate) static API: Api = Api {
     root: Some("/api"),
     errors: ErrorFormat::HandleJson,
     endpoints: &[
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/handles/{name}"],
             handles::describe,
             &[
@@ -48,7 +48,7 @@ pub(crate) static API: Api = Api {
                 Operation::delete(|server, call| Box::pin(server.delete_handle(call.path_param, call.head))),
             ],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/handles"],
             handle_list::describe,
             &[
@@ -58,7 +58,7 @@ pub(crate) static API: Api = Api {
                     .access(Access::Authenticated),
             ],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/prefixes"],
             prefixes::describe,
             &[
@@ -69,8 +69,8 @@ pub(crate) static API: Api = Api {
             ],
         )
         .aliases(&["/api/prefixes/"]),
-        Endpoint::new(&["/api/prefixes/{prefix}"], prefixes::describe_one, &[HOME_PREFIX, UNHOME_PREFIX]),
-        Endpoint::new(
+        ApiEndpoint::new(&["/api/prefixes/{prefix}"], prefixes::describe_one, &[HOME_PREFIX, UNHOME_PREFIX]),
+        ApiEndpoint::new(
             &["/api/sessions/this"],
             sessions::describe_one,
             &[
@@ -82,14 +82,14 @@ pub(crate) static API: Api = Api {
         )
         // The only session that can be addressed is the caller's own.
         .aliases(&["/api/sessions/this/", "/api/sessions/{other}"]),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/sessions"],
             sessions::describe,
             &[Operation::post(|server, call| Box::pin(server.create_session(call.body, call.head)))
                 .access(Access::Optional)],
         )
         .aliases(&["/api/sessions/"]),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/verifications/{identity}"],
             verifications::describe,
             &[
@@ -98,7 +98,7 @@ pub(crate) static API: Api = Api {
             ],
         )
         .aliases(&["/api/verifications"]),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/api/site"],
             site::describe,
             &[

@@ -10,11 +10,11 @@ use crate::http::middleware::client_address::RemoteClient;
 use crate::http::middleware::metrics::RequestKind;
 use crate::http::request::body::RequestBody;
 use crate::http::response::reply::{Reply, TEXT, reply};
-use crate::http::routing::endpoint::{Endpoint, Operation};
+use crate::http::routing::endpoint::{ApiEndpoint, Operation};
 use crate::native::MessageClient;
 
 /// Endpoint of native messages. The path is ignored: clients put the name there, too.
-pub(crate) static ENDPOINT: Endpoint = Endpoint::without_path(&[Operation::post(|server, call| {
+pub(crate) static ENDPOINT: ApiEndpoint = ApiEndpoint::without_path(&[Operation::post(|server, call| {
     Box::pin(server.post_handle_message(call.body, call.client))
 })
 .kind(RequestKind::Native)]);

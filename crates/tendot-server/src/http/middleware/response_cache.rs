@@ -39,7 +39,7 @@ pub(crate) struct CachePolicy {
 }
 
 /// Cached responses by path.
-pub(crate) type HttpResponseCache = response_cache::ResponseCache<Box<str>, HttpResponse>;
+pub(crate) type HttpResponseCache = response_cache::ResponseCache<Box<str>, CachedHttpResponse>;
 
 /// Headers that a cacheable response may have.
 const CACHED_HEADERS: [HeaderName; 7] = [CONTENT_TYPE, LOCATION, CACHE_CONTROL, EXPIRES, ETAG, VARY, LINK];
@@ -54,7 +54,7 @@ struct HeaderIndex {
 
 /// Status, headers and body of a cached response in one buffer.
 #[derive(Debug)]
-pub(crate) struct HttpResponse {
+pub(crate) struct CachedHttpResponse {
     max_age: u64,
     has_metadata: bool,
     status: StatusCode,
@@ -63,7 +63,7 @@ pub(crate) struct HttpResponse {
     bytes: Bytes,
 }
 
-impl AsRef<[u8]> for HttpResponse {
+impl AsRef<[u8]> for CachedHttpResponse {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -126,7 +126,8 @@ impl RecordResolver {
         };
         let CachePolicy { record_version, max_age, has_metadata } = policy;
         if let Some((headers, bytes)) = pack(&response) {
-            let cached = HttpResponse { max_age, has_metadata, status: response.status(), headers, bytes };
+            let cached =
+                CachedHttpResponse { max_age, has_metadata, status: response.status(), headers, bytes };
             let counter = self.resolution_counter.as_deref();
             response_cache.insert(&self.registry, counter, record_version, path.into(), cached).await;
         }

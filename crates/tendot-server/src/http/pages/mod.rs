@@ -37,7 +37,7 @@ use crate::http::resolve::locations::selection::{CandidateSource, RedirectCandid
 use crate::http::response::caching::ClientDependence;
 use crate::http::response::errors::ErrorFormat;
 use crate::http::response::reply::{HTML, PAGE_SECURITY_HEADERS, Reply, TEXT, reply};
-use crate::http::routing::endpoint::{Access, Api, Endpoint, Handler, Operation};
+use crate::http::routing::endpoint::{Access, Api, ApiEndpoint, Handler, Operation};
 use crate::http::routing::openapi;
 use static_files::static_file;
 
@@ -54,12 +54,12 @@ pub(crate) static API: Api = Api {
     root: None,
     errors: ErrorFormat::Text,
     endpoints: &[
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/openapi.json"],
             openapi::describe,
             &[page(|_, call| Box::pin(ready(openapi::get_openapi(call.head.headers))))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/docs"],
             docs::describe,
             &[page(|server, call| {
@@ -67,7 +67,7 @@ pub(crate) static API: Api = Api {
                 Box::pin(ready(page))
             })],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/"],
             home::describe,
             &[
@@ -77,22 +77,22 @@ pub(crate) static API: Api = Api {
                     .access(Access::Public),
             ],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/robots.txt"],
             static_files::describe_robots,
             &[page(|_, _| Box::pin(ready(reply(StatusCode::OK, TEXT, static_files::ROBOTS))))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/.well-known/security.txt"],
             static_files::describe_security_txt,
             &[page(|server, _| Box::pin(ready(server.get_security_txt())))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/favicon.ico", "/favicon.svg"],
             static_files::describe_favicon,
             &[page(|_, call| Box::pin(ready(static_files::get_icon(call.head.identity))))],
         ),
-        Endpoint::new(
+        ApiEndpoint::new(
             &["/static/style.css"],
             static_files::describe_stylesheet,
             &[page(|_, _| {

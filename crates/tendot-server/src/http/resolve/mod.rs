@@ -34,10 +34,10 @@ pub(crate) mod upstream;
 
 use crate::http::middleware::metrics::RequestKind;
 use crate::http::response::errors::ErrorFormat;
-use crate::http::routing::endpoint::{Api, Endpoint, Operation};
+use crate::http::routing::endpoint::{Api, ApiEndpoint, Operation};
 
 /// `GET /{name}`: every path that is no other endpoint.
-pub(crate) static NAME: Endpoint = Endpoint::new(
+pub(crate) static NAME: ApiEndpoint = ApiEndpoint::new(
     &["/{name}"],
     spec::describe,
     &[Operation::get(|server, call| Box::pin(server.get_name(call.path_param, call.head)))

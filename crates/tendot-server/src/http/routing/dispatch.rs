@@ -19,7 +19,7 @@ use crate::http::request::request_head::{RequestHead, tolerates_stale};
 use crate::http::resolve;
 use crate::http::response::errors::ErrorFormat;
 use crate::http::response::reply::{Reply, TEXT, reply};
-use crate::http::routing::endpoint::{Call, Endpoint, Operation, RequestMethod};
+use crate::http::routing::endpoint::{ApiEndpoint, Call, Operation, RequestMethod};
 use crate::http::routing::routes::Route;
 
 impl HttpServer {
@@ -96,7 +96,7 @@ impl HttpServer {
         reply
     }
 
-    async fn handle(&self, endpoint: &'static Endpoint, operation: &Operation, call: Call<'_>) -> Reply {
+    async fn handle(&self, endpoint: &'static ApiEndpoint, operation: &Operation, call: Call<'_>) -> Reply {
         // The most frequent handler is called directly, without an allocation.
         if std::ptr::eq(endpoint, &resolve::NAME) {
             return self.get_name(call.path_param, call.head).await;
@@ -105,7 +105,7 @@ impl HttpServer {
     }
 }
 
-fn options_reply(endpoint: &Endpoint) -> Reply {
+fn options_reply(endpoint: &ApiEndpoint) -> Reply {
     let mut response = reply(StatusCode::OK, TEXT, "");
     let headers = response.headers_mut();
     headers.insert(header::ALLOW, endpoint.allowed_methods());

@@ -21,7 +21,7 @@ pub(crate) struct Api {
     pub(crate) root: Option<&'static str>,
     pub(crate) errors: ErrorFormat,
     /// Endpoints in the order of the API reference.
-    pub(crate) endpoints: &'static [Endpoint],
+    pub(crate) endpoints: &'static [ApiEndpoint],
 }
 
 impl Api {
@@ -37,7 +37,7 @@ impl Api {
 /// A parameter in braces at the end of a template matches the rest of the path, also an empty one; elsewhere it matches one
 /// segment.
 #[derive(Debug)]
-pub(crate) struct Endpoint {
+pub(crate) struct ApiEndpoint {
     /// Templates in the API reference.
     pub(crate) paths: &'static [&'static str],
     /// Further templates, as Handle.Net accepts them.
@@ -47,7 +47,7 @@ pub(crate) struct Endpoint {
     pub(crate) operations: &'static [Operation],
 }
 
-impl Endpoint {
+impl ApiEndpoint {
     pub(crate) const fn new(
         paths: &'static [&'static str],
         describe: fn() -> PathSpec,
@@ -188,7 +188,7 @@ pub(crate) type Handler = for<'a> fn(&'a HttpServer, Call<'a>) -> ReplyFuture<'a
 pub(crate) struct Call<'a> {
     pub(crate) head: &'a RequestHead<'a>,
     pub(crate) client: &'a RemoteClient,
-    pub(crate) endpoint: &'static Endpoint,
+    pub(crate) endpoint: &'static ApiEndpoint,
     pub(crate) method: RequestMethod,
     pub(crate) access: Access,
     /// Parameter of the path, not decoded; for a name, the whole path.

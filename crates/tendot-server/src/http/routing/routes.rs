@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use http::Method;
 
 use crate::http::middleware::metrics::RequestKind;
-use crate::http::routing::endpoint::{Api, Endpoint};
+use crate::http::routing::endpoint::{Api, ApiEndpoint};
 use crate::http::{api_v1, compat, handle_api, health, pages, resolve};
 
 /// All APIs, in the order of the API reference.
@@ -21,7 +21,7 @@ pub(crate) static APIS: [&Api; 6] =
 pub(crate) struct Route {
     pub(crate) api: &'static Api,
     /// Endpoint; `None` for an unknown path of an API.
-    pub(crate) endpoint: Option<&'static Endpoint>,
+    pub(crate) endpoint: Option<&'static ApiEndpoint>,
     param: (usize, usize),
 }
 
@@ -105,7 +105,7 @@ static ENDPOINTS: LazyLock<Vec<(&'static str, SegmentGroup)>> = LazyLock::new(||
 /// Endpoints whose paths have the same first segment.
 #[derive(Debug, Default)]
 struct SegmentGroup {
-    literal: Vec<(&'static str, &'static Api, &'static Endpoint)>,
+    literal: Vec<(&'static str, &'static Api, &'static ApiEndpoint)>,
     /// Templates with a parameter, in the order in which they are tried.
     with_param: Vec<ParamTemplate>,
     /// Length of the longest literal path.
@@ -119,7 +119,7 @@ struct ParamTemplate {
     start: &'static str,
     end: &'static str,
     api: &'static Api,
-    endpoint: &'static Endpoint,
+    endpoint: &'static ApiEndpoint,
 }
 
 impl ParamTemplate {
@@ -132,7 +132,7 @@ impl ParamTemplate {
 }
 
 impl SegmentGroup {
-    fn insert(&mut self, template: &'static str, api: &'static Api, endpoint: &'static Endpoint) {
+    fn insert(&mut self, template: &'static str, api: &'static Api, endpoint: &'static ApiEndpoint) {
         let Some((start, rest)) = template.split_once('{') else {
             self.literal.push((template, api, endpoint));
             self.max_literal_len = self.max_literal_len.max(template.len());

@@ -35,13 +35,13 @@ const OPERATION: &str = "committing changes";
 
 /// Writer task, which ends when this is dropped and the queue is drained.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct PostgresWriter {
     queue: WriteQueue,
     cluster: Arc<Cluster>,
     wait_timeout: Duration,
 }
 
-impl Writer {
+impl PostgresWriter {
     pub(crate) fn start(cluster: Arc<Cluster>, settings: PostgresSettings) -> Self {
         let (queue, inbox) = write_queue();
         let wait_timeout = settings.wait_timeout;

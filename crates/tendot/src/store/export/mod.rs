@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
-use record_writer::{Omitted, RecordWriter};
+use record_writer::{OmissionCounts, RecordWriter};
 use tendot_proto::Handle;
 use tendot_registry::party::is_reserved_prefix;
 use tendot_registry::registration::is_reserved;
@@ -114,8 +114,8 @@ fn export_store(
 }
 
 /// Reports what the format cannot express. A CSV file is meant to have URLs only.
-fn report(omitted: &Omitted) -> CommandStatus {
-    let Omitted { without_url, values, records } = *omitted;
+fn report(omitted: &OmissionCounts) -> CommandStatus {
+    let OmissionCounts { without_url, values, records } = *omitted;
     if without_url > 0 {
         eprint_line(format_args!("skipped {without_url} records without a URL"));
     }
@@ -135,7 +135,7 @@ fn write_records(
     bar: &ProgressBar,
     target: &str,
     output: impl Write,
-) -> Result<Omitted, CliError> {
+) -> Result<OmissionCounts, CliError> {
     let write_error = |error: &io::Error| CliError::io(format!("cannot write {target}"), error);
     let mut writer = RecordWriter::new(format, BufWriter::with_capacity(1 << 18, output));
     writer.begin().map_err(|error| write_error(&error))?;

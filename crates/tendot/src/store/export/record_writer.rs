@@ -15,12 +15,12 @@ pub(super) struct RecordWriter<W> {
     output: W,
     is_first: bool,
     /// What the format cannot express.
-    pub(super) omitted: Omitted,
+    pub(super) omitted: OmissionCounts,
 }
 
 /// Number of records and values that a format cannot express.
 #[derive(Debug, Default)]
-pub(super) struct Omitted {
+pub(super) struct OmissionCounts {
     /// Records without a URL, in CSV.
     pub(super) without_url: u64,
     /// Values that are not text, lists or administrators, in batch files.
@@ -31,7 +31,7 @@ pub(super) struct Omitted {
 
 impl<W: Write> RecordWriter<W> {
     pub(super) fn new(format: ExportFormat, output: W) -> Self {
-        Self { format, output, is_first: true, omitted: Omitted::default() }
+        Self { format, output, is_first: true, omitted: OmissionCounts::default() }
     }
 
     /// Writes what stands before the records: in a dump, the prefixes that the store is responsible for.
@@ -73,7 +73,7 @@ impl<W: Write> RecordWriter<W> {
     }
 
     /// Writes what stands after the records.
-    pub(super) fn finish(mut self) -> io::Result<Omitted> {
+    pub(super) fn finish(mut self) -> io::Result<OmissionCounts> {
         if matches!(self.format, ExportFormat::HandleNet) {
             self.output.write_all(b"\n}}\n")?;
         }
