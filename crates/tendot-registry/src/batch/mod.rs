@@ -1,7 +1,7 @@
 //! Batch registration: any number of lines, each with its own outcome, in constant memory.
 //!
-//! Lines are grouped as they arrive, parsed while earlier ones are committed, and committed in order, some hundreds at a time. With an idempotency
-//! key, the results are journaled in the transaction of each group: an interrupted batch that is sent again resumes, and a
+//! Lines are grouped as they arrive, parsed while earlier ones are committed, and committed in order, some hundreds at a time.
+//! With an idempotency key, the results are journaled in the transaction of each group: an interrupted batch that is sent again resumes, and a
 //! complete one is replayed. Refused lines are then tried again, unless something has changed their names. An interface contributes the lines ([`BatchInput`]), their syntax ([`BatchFormat`]) and where
 //! the results go ([`BatchOutput`]).
 //!

@@ -209,7 +209,7 @@ impl<F: BatchFormat> BatchRun<F> {
         // Commits in flight release their permits, whether or not the client reads their results.
         let permit = reserve_memory(&raw).await;
         let (format, seed, text) = (self.format.clone(), self.seed, raw.clone());
-        // Not in the task of the connection, which may be polled together with others.
+        // A task of its own, so that the connection goes on meanwhile.
         let parsed = tokio::spawn(async move {
             text.into_iter().map(|line| parse_line(&format, line, seed)).collect::<Vec<_>>()
         });
@@ -298,7 +298,8 @@ async fn start_in_order<E>(
     waited
 }
 
-/// Waits for the commits in flight that change these names, and those before them; adds their results, at most those of [`MAX_IN_FLIGHT`] groups.
+/// Waits for the commits in flight that change these names, and those before them; adds their results, at most those of
+/// [`MAX_IN_FLIGHT`] groups.
 async fn wait_for_names<E>(
     in_flight: &mut VecDeque<InFlight>,
     names: &HashSet<NameKey>,

@@ -96,7 +96,7 @@ impl BatchInput for FullGroups {
     }
 }
 
-/// Client that never reads its results; tells when the first ones are sent.
+/// Client that never reads its results; notifies when the first ones are sent.
 struct StalledResults(Notify);
 
 impl BatchOutput for StalledResults {
