@@ -421,6 +421,66 @@ fn run_handle_operation(
                 vec![HandleValue::new(1, "URL", "https://b/"), hidden_value(), admin_value(100, &group)];
             fixture.write(&create_write(&name, values, true), caller)
         }
+        "handle modify" | "handle modify reserved" | "handle modify transferred" => {
+            let name = name(match operation {
+                "handle modify" => "x",
+                "handle modify reserved" => "r",
+                _ => "transferred",
+            });
+            let values = vec![HandleValue::new(1, "URL", "https://b/")];
+            fixture.write(
+                &HandleWrite::ModifyValues { name: Handle::from(&*name), values, force: false },
+                caller,
+            )
+        }
+        "handle delete" | "handle delete reserved" | "handle delete no such" => {
+            let name = name(match operation {
+                "handle delete" => "x",
+                "handle delete reserved" => "r",
+                _ => "none",
+            });
+            fixture.write(&HandleWrite::Delete { name: Handle::from(&*name), permanent: false }, caller)
+        }
+        "handle delete prefix" => {
+            let name = format!("0.NA/{PREFIX_A1}");
+            fixture.write(&HandleWrite::Delete { name: Handle::from(&*name), permanent: false }, caller)
+        }
+        "handle derived prefix" => {
+            let name = format!("0.NA/{PREFIX_A1}.5");
+            fixture.write(&create_write(&name, vec![admin_value(100, "300:10.9/key")], false), caller)
+        }
+        "handle home" => fixture.write(&HandleWrite::Home { prefix: Handle::from("0.NA/10.5") }, caller),
+        "handle home registry" => {
+            fixture.write(&HandleWrite::Home { prefix: Handle::from("0.NA/0.TENDOT") }, caller)
+        }
+        "handle list" => {
+            let list = registry.list_handles(Handle::from(PREFIX_A1), None, 100, caller, budget);
+            let found = block_on(list)?;
+            assert!(found.items.contains(&"10.71000/x".into()));
+            Ok(())
+        }
+        "handle read hidden" => {
+            let name = name("x");
+            let query = ResolveQuery {
+                public_only: false,
+                indexes: vec![5],
+                ..ResolveQuery::new(Handle::from(&*name))
+            };
+            Ok(block_on(registry.resolve(&query, caller, budget)).map(drop)?)
+        }
+        _ => run_key_operation(fixture, operation, caller),
+    }
+}
+
+/// Operations on keys, administrators and groups.
+fn run_key_operation(
+    fixture: &RegistryFixture,
+    operation: &str,
+    caller: &Caller,
+) -> Result<(), RegistryError> {
+    let (registry, budget) = (&fixture.registry, &mut budget());
+    let name = |suffix: &str| format!("{PREFIX_A1}/{suffix}");
+    match operation {
         "handle create key" | "handle create admin" => {
             let name = name("new");
             let value = match operation {
@@ -472,53 +532,6 @@ fn run_handle_operation(
                 public_only: false,
                 with_secrets: operation == "handle read key",
                 indexes: vec![300],
-                ..ResolveQuery::new(Handle::from(&*name))
-            };
-            Ok(block_on(registry.resolve(&query, caller, budget)).map(drop)?)
-        }
-        "handle modify" | "handle modify reserved" | "handle modify transferred" => {
-            let name = name(match operation {
-                "handle modify" => "x",
-                "handle modify reserved" => "r",
-                _ => "transferred",
-            });
-            let values = vec![HandleValue::new(1, "URL", "https://b/")];
-            fixture.write(
-                &HandleWrite::ModifyValues { name: Handle::from(&*name), values, force: false },
-                caller,
-            )
-        }
-        "handle delete" | "handle delete reserved" | "handle delete no such" => {
-            let name = name(match operation {
-                "handle delete" => "x",
-                "handle delete reserved" => "r",
-                _ => "none",
-            });
-            fixture.write(&HandleWrite::Delete { name: Handle::from(&*name), permanent: false }, caller)
-        }
-        "handle delete prefix" => {
-            let name = format!("0.NA/{PREFIX_A1}");
-            fixture.write(&HandleWrite::Delete { name: Handle::from(&*name), permanent: false }, caller)
-        }
-        "handle derived prefix" => {
-            let name = format!("0.NA/{PREFIX_A1}.5");
-            fixture.write(&create_write(&name, vec![admin_value(100, "300:10.9/key")], false), caller)
-        }
-        "handle home" => fixture.write(&HandleWrite::Home { prefix: Handle::from("0.NA/10.5") }, caller),
-        "handle home registry" => {
-            fixture.write(&HandleWrite::Home { prefix: Handle::from("0.NA/0.TENDOT") }, caller)
-        }
-        "handle list" => {
-            let list = registry.list_handles(Handle::from(PREFIX_A1), None, 100, caller, budget);
-            let found = block_on(list)?;
-            assert!(found.items.contains(&"10.71000/x".into()));
-            Ok(())
-        }
-        "handle read hidden" => {
-            let name = name("x");
-            let query = ResolveQuery {
-                public_only: false,
-                indexes: vec![5],
                 ..ResolveQuery::new(Handle::from(&*name))
             };
             Ok(block_on(registry.resolve(&query, caller, budget)).map(drop)?)

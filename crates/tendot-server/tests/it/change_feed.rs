@@ -28,10 +28,10 @@ over_stores!(
     attack_under_load_no_change_is_missed_or_repeated,
     changes_are_visible_at_once,
     quiet_subscribers_stay_connected,
-    attack_h10_subscribers_that_do_not_read,
     subscribers_end_with_the_server,
     audit_f11_subscribers_per_client,
-    audit_f7_streams_end_with_their_credentials,
+    audit_f7_streams_end_with_their_credentials;
+    not embedded: attack_h10_subscribers_that_do_not_read,
 );
 
 const SECOND: Duration = Duration::from_secs(1);

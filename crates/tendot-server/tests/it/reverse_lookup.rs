@@ -19,7 +19,7 @@ use crate::support::edits::{home_edit, put_edit};
 use crate::support::http_server::{TOKEN, TestServer, bind, read_text, start_over};
 use crate::support::stores::{StoreKind, over_stores};
 
-over_stores!(lookup_results, rejected_requests, attack_long_lookups,);
+over_stores!(lookup_results, rejected_requests; not embedded: attack_long_lookups);
 
 fn records() -> Vec<Edit> {
     let url = |data: &'static str| HandleValue::new(1, "URL", data);

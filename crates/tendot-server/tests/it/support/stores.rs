@@ -59,29 +59,27 @@ pub(crate) fn open_postgres(url: &str) -> AnyStore {
     block_on(PostgresStore::open(url, &settings)).unwrap_or_else(|error| panic!("{error}")).into()
 }
 
-/// Runs each function, which takes a [`StoreKind`], as the tests `memory::name`, `embedded::name` and `postgres::name`.
+/// Runs each function, which takes a [`StoreKind`], as the tests `memory::name`, `embedded::name` and `postgres::name`. Those after
+/// `not embedded` take long and hardly depend on the store.
 macro_rules! over_stores {
-    ($($test:ident),+ $(,)?) => {
+    ($($test:ident),+ $(,)? $(; not embedded: $($other:ident),+ $(,)?)?) => {
         mod memory {
-            $(#[test]
-            fn $test() {
-                super::$test($crate::support::stores::StoreKind::Memory);
-            })+
+            $crate::support::stores::over_stores!(@tests Memory: $($test),+ $($(, $other)+)?);
         }
 
         mod embedded {
-            $(#[test]
-            fn $test() {
-                super::$test($crate::support::stores::StoreKind::Embedded);
-            })+
+            $crate::support::stores::over_stores!(@tests Embedded: $($test),+);
         }
 
         mod postgres {
-            $(#[test]
-            fn $test() {
-                super::$test($crate::support::stores::StoreKind::Postgres);
-            })+
+            $crate::support::stores::over_stores!(@tests Postgres: $($test),+ $($(, $other)+)?);
         }
+    };
+    (@tests $kind:ident: $($test:ident),+) => {
+        $(#[test]
+        fn $test() {
+            super::$test($crate::support::stores::StoreKind::$kind);
+        })+
     };
 }
 

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use super::{ADMIN, HandleServer, KEY, connections, handle_net};
-use crate::support::{StoreKind, tests_per_store};
+use super::{ADMIN, HandleServer, KEY, SECRET_ADMIN, connections, handle_net};
+use crate::support::{StoreKind, TENDOT, tests_per_store};
 
 tests_per_store!(create_show_update_delete_list, home_and_unhome, json_values, errors);
 
@@ -141,4 +141,44 @@ fn errors(store: StoreKind) {
     );
     server.run_error(&["show", "10.5555/ONE"], &["--server", "127.0.0.1"], 2, "error: invalid server URL");
     server.run_error(&["list"], &["--server", "http://192.0.2.1", "--token", "x"], 2, "over plain HTTP");
+}
+
+/// Without a file, the secret key is typed at the terminal, where it is not shown. Python opens the terminal.
+#[test]
+fn secret_at_the_prompt() {
+    let server = HandleServer::start(StoreKind::Embedded);
+    let script = r#"
+import os, pty, sys, termios
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+shown = b""
+while not shown.endswith(b": "):
+    shown += os.read(terminal, 1000)
+while termios.tcgetattr(terminal)[3] & termios.ECHO:
+    pass
+os.write(terminal, sys.argv[1].encode() + b"\r")
+try:
+    while True:
+        output = os.read(terminal, 1000)
+        if not output:
+            break
+        shown += output
+except OSError:
+    pass
+_, status = os.waitpid(pid, 0)
+print(os.waitstatus_to_exitcode(status), shown.decode())
+"#;
+    let native = server.native();
+    // Backspace deletes the last key.
+    for (number, (typed, code)) in (1..).zip([("opensesame", 0), ("opensesamx\u{7f}e", 0), ("opensesamx", 2)])
+    {
+        let name = format!("10.5555/TYPED-{number}");
+        let mut python = Command::new("python3");
+        python.args(["-c", script, typed, TENDOT, "handle", "create", &name, "1:URL:https://example.org/"]);
+        let output = python.args(["--server", &native, "--auth", SECRET_ADMIN]).output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(printed.starts_with(&format!("{code} Secret key of {SECRET_ADMIN}: ")), "{output:?}");
+        assert!(!printed.contains("opensesam"), "{printed}");
+    }
 }
