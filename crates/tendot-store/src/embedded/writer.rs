@@ -113,9 +113,7 @@ impl WriterLoop {
         let (interner, head) = (Interner::load(&lmdb.databases, &txn)?, lmdb.read_head(&txn)?);
         let aux_journal = AuxJournal::load(&lmdb, &txn)?;
         drop(txn);
-        // An unreadable entry is reported when it is read.
-        let last = lmdb.read_log(head.sequence.saturating_sub(1), 1).ok().and_then(|mut log| log.pop());
-        let timestamp_ms = last.map_or(0, |log_entry| log_entry.timestamp_ms);
+        let timestamp_ms = lmdb.last_timestamp_ms()?;
         warn_if_clock_is_behind(timestamp_ms);
         Ok(Self {
             lmdb,
