@@ -12,7 +12,7 @@ use super::format::dictionary::Interner;
 use super::format::{checksum, log_entry, record};
 use super::lmdb::transaction::is_disk_full;
 use super::transaction_view::{PendingWrites, TransactionView};
-use super::write_status::WriterState;
+use super::write_status::{WriteFault, WriterState};
 use super::{Lmdb, history, registration};
 use crate::apply::{PendingLogEntry, WriteSet};
 use crate::model::name_key;
@@ -28,8 +28,14 @@ const STALE_READER_CHECK_INTERVAL: u32 = 500;
 
 const OPERATION: &str = "committing changes";
 
+/// Log message when a fault is over.
+const WRITABLE_AGAIN: &str = "the store is writable again";
+
 /// Time between two attempts to write again after a failed commit.
 const RECOVERY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Time without a refusal after which a full disk counts as usable although little space is free.
+const FULL_DISK_PAUSE: Duration = Duration::from_secs(60);
 
 /// Time between two looks into the queue while writes are refused.
 const REFUSED_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -100,6 +106,8 @@ struct WriterLoop {
     is_committing: bool,
     /// Why writing has stopped: after a failed sync the durable state is unknown.
     failure: Option<WriterFailure>,
+    /// Fault that was logged and is not over, and when a request was last refused because of it.
+    logged_fault: Option<(WriteFault, Instant)>,
     state: Arc<WriterState>,
     /// Transactions since the last check for stale readers, which keep old pages from being reused.
     transactions_since_reader_check: u32,
@@ -114,7 +122,7 @@ impl WriterLoop {
         let aux_journal = AuxJournal::load(&lmdb, &txn)?;
         drop(txn);
         let timestamp_ms = lmdb.last_timestamp_ms()?;
-        warn_if_clock_is_behind(timestamp_ms);
+        check_clock(timestamp_ms);
         Ok(Self {
             lmdb,
             interner,
@@ -124,6 +132,7 @@ impl WriterLoop {
             aux_writes: BufferedWrites::new(),
             is_committing: false,
             failure: None,
+            logged_fault: None,
             state: Arc::default(),
             transactions_since_reader_check: 0,
             log_value: Vec::new(),
@@ -159,23 +168,26 @@ impl WriterLoop {
 
     /// Commits the change sets whose preconditions hold, each atomically; returns one result per request.
     fn commit_group(&mut self, requests: &mut [WriteRequest]) -> CommitResults {
-        let refusal = self.failure.as_ref().map(|failure| failure.reason.clone());
-        if let Some(reason) = refusal.or_else(|| self.lmdb.check_data_file().err()) {
+        if let Some(reason) = self.refusal() {
             let refused = |_: &WriteRequest| StoreError::ReadOnly { reason: reason.clone() };
             return requests.iter().map(|request| Err(refused(request).into())).collect();
         }
         let head = self.head;
         self.is_committing = false;
         match self.try_commit_group(requests) {
-            Ok(results) => {
+            Ok((results, has_written)) => {
                 self.interner.commit();
                 // Not acknowledged if the file may have been deleted before the commit.
                 match self.lmdb.check_data_file() {
                     Ok(()) => {
-                        self.state.record_commit();
+                        if has_written {
+                            self.state.record_commit();
+                        }
+                        self.log_recovery(has_written);
                         results
                     }
                     Err(reason) => {
+                        self.log_fault(WriteFault::DataFileMissing, &reason);
                         let lost = || CommitError::from(StoreError::InDoubt { reason: reason.clone() });
                         results.into_iter().map(|result| result.and_then(|_| Err(lost()))).collect()
                     }
@@ -188,7 +200,9 @@ impl WriterLoop {
                 let detail = error.to_string();
                 let (is_poisoned, is_disk_full) = (self.lmdb.is_poisoned(), is_disk_full(&error));
                 if is_poisoned || self.is_committing && !is_disk_full {
-                    self.stop_writing(&detail);
+                    self.stop_writing(&detail, is_poisoned);
+                } else if is_disk_full {
+                    self.log_fault(WriteFault::DiskFull, &detail);
                 }
                 self.state.is_disk_full.store(is_disk_full, Ordering::Relaxed);
                 if is_poisoned {
@@ -207,13 +221,65 @@ impl WriterLoop {
         }
     }
 
+    /// Reason why writes are refused now.
+    fn refusal(&mut self) -> Option<String> {
+        if let Some(failure) = &self.failure {
+            return Some(failure.reason.clone());
+        }
+        let reason = self.lmdb.check_data_file().err()?;
+        self.log_fault(WriteFault::DataFileMissing, &reason);
+        Some(reason)
+    }
+
+    /// Logs a fault when it begins.
+    fn log_fault(&mut self, fault: WriteFault, reason: &str) {
+        if self.logged_fault.is_none_or(|(logged, _)| logged != fault) {
+            match fault {
+                WriteFault::DiskFull => {
+                    tracing::error!(
+                        reason,
+                        "the disk is full: changes that do not fit are refused; free space"
+                    );
+                }
+                _ => tracing::error!(
+                    reason,
+                    "the store cannot be written; move its data file back, or stop the service and restore a backup"
+                ),
+            }
+        }
+        self.logged_fault = Some((fault, Instant::now()));
+    }
+
+    /// Logs that a fault is over.
+    fn log_recovery(&mut self, has_written: bool) {
+        let is_over = match self.logged_fault {
+            None => false,
+            // Small changes may fit while large ones do not.
+            Some((WriteFault::DiskFull, refused)) => {
+                has_written && (refused.elapsed() >= FULL_DISK_PAUSE || self.lmdb.has_disk_space())
+            }
+            Some(_) => true,
+        };
+        if is_over {
+            self.logged_fault = None;
+            tracing::info!("{WRITABLE_AGAIN}");
+        }
+    }
+
     /// Refuses further writes.
-    fn stop_writing(&mut self, detail: &str) {
+    fn stop_writing(&mut self, detail: &str, is_poisoned: bool) {
         let reason = format!("an earlier commit failed ({detail}); reopen the store");
-        tracing::error!(
-            error = detail,
-            "commit failed: the store is read-only; check the disk, then restart the service if it does not recover"
-        );
+        if is_poisoned {
+            tracing::error!(
+                error = detail,
+                "the disk failed during a commit: the store is read-only; check the disk, restart the service, run `tendot verify`"
+            );
+        } else {
+            tracing::error!(
+                error = detail,
+                "commit failed: the store is read-only and tries to write again every 5 seconds; check the disk"
+            );
+        }
         self.failure = Some(WriterFailure { reason, last_attempt: Instant::now() });
         self.state.has_failed.store(true, Ordering::Relaxed);
     }
@@ -227,13 +293,17 @@ impl WriterLoop {
         }
         failure.last_attempt = Instant::now();
         if self.lmdb.check_data_file().is_ok() && self.lmdb.commit_both_states().is_ok() {
-            tracing::info!("the store is writable again");
+            tracing::info!("{WRITABLE_AGAIN}");
             self.failure = None;
             self.state.has_failed.store(false, Ordering::Relaxed);
         }
     }
 
-    fn try_commit_group(&mut self, requests: &mut [WriteRequest]) -> Result<CommitResults, heed::Error> {
+    /// Commits a group; also returns whether anything was written.
+    fn try_commit_group(
+        &mut self,
+        requests: &mut [WriteRequest],
+    ) -> Result<(CommitResults, bool), heed::Error> {
         let lmdb = Arc::clone(&self.lmdb);
         fail_point::hit("commit-before-txn");
         let mut txn = lmdb.env.write_txn()?;
@@ -277,7 +347,7 @@ impl WriterLoop {
             // On failure the next check does it.
             let _ = lmdb.env.clear_stale_readers();
         }
-        Ok(results)
+        Ok((results, has_writes))
     }
 
     fn write_changes(
@@ -368,12 +438,21 @@ impl WriterLoop {
     }
 }
 
-/// Logs that the system clock is behind the last change: either it is wrong now, or it was then.
-fn warn_if_clock_is_behind(last_change_ms: u64) {
+/// Logs that the system clock is behind the last change: either it is wrong now, or it was then. Logs the age of the last change if it
+/// is long ago: a clock that is ahead is not recognized otherwise.
+fn check_clock(last_change_ms: u64) {
     /// Milliseconds by which clocks differ without being wrong.
     const TOLERANCE_MS: u128 = 60_000;
+    const HOUR_MS: u128 = 3_600_000;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let behind_ms = u128::from(last_change_ms).saturating_sub(now.as_millis());
+    let age_ms = now.as_millis().saturating_sub(last_change_ms.into());
+    if last_change_ms > 0 && age_ms >= HOUR_MS {
+        tracing::info!(
+            hours = age_ms / HOUR_MS,
+            "age of the last change; if it was not that long ago, the system clock is ahead: correct it and restart the service"
+        );
+    }
     if behind_ms > TOLERANCE_MS {
         tracing::warn!(
             seconds = behind_ms / 1_000,
