@@ -17,3 +17,4 @@ mod thread_limit;
 mod tls;
 mod udp_flood;
 mod units;
+mod wrong_clock;
