@@ -5,7 +5,7 @@ mod database;
 mod dir;
 mod server;
 
-pub(crate) use command::{TENDOT, output_with_input, stderr, tendot, text_output};
+pub(crate) use command::{TENDOT, output_with_input, run_by, stderr, tendot, text_output};
 pub(crate) use database::{StoreKind, TestDatabase, tests_per_store};
 pub(crate) use dir::TestDir;
 pub(crate) use server::{TestServer, TestServerBuilder, wait_until_received};
