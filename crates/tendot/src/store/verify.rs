@@ -244,10 +244,12 @@ const MAX_NAMES_IN_HINT: usize = 3;
 /// Command that restores the damaged names; `None` if there are none.
 fn restore_hint(names: &[Box<str>]) -> Option<String> {
     // Others would have to be quoted.
-    let is_plain = |name: &Box<str>| !name.contains('\'') && escape_control(name) == **name;
+    let is_plain = |name: &str| !name.contains('\'') && escape_control(name) == name;
     let flags: Vec<String> = match names {
         [] => return None,
-        names if names.len() > MAX_NAMES_IN_HINT || !names.iter().all(is_plain) => vec!["--damaged".into()],
+        names if names.len() > MAX_NAMES_IN_HINT || !names.iter().all(|name| is_plain(name)) => {
+            vec!["--damaged".into()]
+        }
         names => names.iter().map(|name| format!("--name '{name}'")).collect(),
     };
     let flags = flags.join(" ");

@@ -72,14 +72,21 @@ fn wrong_clock_is_shown() {
     let ready = (200, "ready\n".to_owned());
     assert_eq!(readiness(), ready);
     assert!(skew().abs() < 60.0);
-    for (offset, expected) in [(SHIFT_SECONDS, 90_000.0), (-SHIFT_SECONDS, -90_000.0)] {
+    for (offset, expected, is_logged) in
+        // The log lines come every ten seconds.
+        [(SHIFT_SECONDS, 90_000.0, true), (-SHIFT_SECONDS, -90_000.0, false)]
+    {
         set_offset(offset);
         assert_eq!(readiness(), (200, "ready, warning: the system clock is wrong or was set\n".to_owned()));
         assert!((skew() - expected).abs() < 60.0, "{}", skew());
-        server.wait_for_log("the system clock differs from that of the database, or was set");
+        if is_logged {
+            server.wait_for_log("the system clock differs from that of the database, or was set");
+        }
         set_offset(0);
         wait_until("the clock is right again", || readiness() == ready);
-        server.wait_for_log("the system clock is right again");
+        if is_logged {
+            server.wait_for_log("the system clock is right again");
+        }
     }
     let request = server.put_handle("10.5555/last", "https://example.org/");
     assert!(server.connect().exchange(&request).unwrap().status < 300);
@@ -88,8 +95,8 @@ fn wrong_clock_is_shown() {
     // Wrong from the start.
     set_offset(SHIFT_SECONDS);
     let server = start();
-    server.wait_for_log("if it was not that long ago, the system clock is ahead");
+    server.wait_for_startup_log("if it was not that long ago, the system clock is ahead");
     assert_eq!(server.terminate(), Some(0));
     set_offset(-SHIFT_SECONDS);
-    start().wait_for_log("the system clock is behind the last change");
+    start().wait_for_startup_log("the system clock is behind the last change");
 }

@@ -209,6 +209,15 @@ impl TestServer {
         }
     }
 
+    /// Waits for a log line that contains this text, also before the server was ready.
+    #[track_caller]
+    pub(crate) fn wait_for_startup_log(&self, text: &str) {
+        let is_logged = self.process().startup.contains(text);
+        if !is_logged {
+            self.wait_for_log(text);
+        }
+    }
+
     /// Log lines that were not read yet.
     pub(crate) fn log_lines(&self) -> Vec<String> {
         self.process().log.try_iter().collect()
