@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use heed::RwTxn;
+use heed::{MdbError, RwTxn};
 
 use super::aux_buffer::{self, AuxBuffer, AuxJournal, BufferedWrites};
 use super::format::dictionary::Interner;
@@ -13,7 +13,7 @@ use super::format::{checksum, log_entry, record};
 use super::lmdb::transaction::is_disk_full;
 use super::transaction_view::{PendingWrites, TransactionView};
 use super::write_status::{WriteFault, WriterState};
-use super::{Lmdb, history, registration};
+use super::{Lmdb, backend_error, history, registration};
 use crate::apply::{PendingLogEntry, WriteSet};
 use crate::model::name_key;
 use crate::write_queue::{
@@ -104,6 +104,8 @@ struct WriterLoop {
     /// Whether LMDB's commit is running. An error before it leaves nothing; an error in it that poisons LMDB leaves the durable
     /// state unknown.
     is_committing: bool,
+    /// Whether the last group ended because of damage; nothing of it was written.
+    has_met_damage: bool,
     /// Why writing has stopped: after a failed sync the durable state is unknown.
     failure: Option<WriterFailure>,
     /// Fault that was logged and is not over, and when a request was last refused because of it.
@@ -131,6 +133,7 @@ impl WriterLoop {
             aux_journal,
             aux_writes: BufferedWrites::new(),
             is_committing: false,
+            has_met_damage: false,
             failure: None,
             logged_fault: None,
             state: Arc::default(),
@@ -154,16 +157,31 @@ impl WriterLoop {
                 continue;
             }
             let guard = counters.begin_write(requests.iter().map(|request| &request.change));
-            // Otherwise one that does not fit takes the others with it.
-            let results = if requests.len() > 1 && self.lmdb.has_low_space() {
-                let alone = requests.iter_mut().map(std::slice::from_mut);
-                alone.flat_map(|request| self.commit_group(request)).collect()
-            } else {
-                self.commit_group(&mut requests)
-            };
+            let results = self.commit_requests(&mut requests);
             drop(guard);
             reply_all(requests, results);
         }
+    }
+
+    /// Commits change sets together, or each alone if one of them could take the others with it: it does not fit, or meets damage,
+    /// after which LMDB refuses the rest of the transaction.
+    fn commit_requests(&mut self, requests: &mut [WriteRequest]) -> CommitResults {
+        if requests.len() == 1 {
+            return self.commit_group(requests);
+        }
+        if !self.lmdb.has_low_space() {
+            // A commit consumes them.
+            let edits: Vec<_> = requests.iter().map(|request| request.change.edits.clone()).collect();
+            let results = self.commit_group(requests);
+            if !std::mem::take(&mut self.has_met_damage) {
+                return results;
+            }
+            for (request, edits) in requests.iter_mut().zip(edits) {
+                request.change.edits = edits;
+            }
+        }
+        let alone = requests.iter_mut().map(std::slice::from_mut);
+        alone.flat_map(|request| self.commit_group(request)).collect()
     }
 
     /// Commits the change sets whose preconditions hold, each atomically; returns one result per request.
@@ -173,7 +191,7 @@ impl WriterLoop {
             return requests.iter().map(|request| Err(refused(request).into())).collect();
         }
         let head = self.head;
-        self.is_committing = false;
+        (self.is_committing, self.has_met_damage) = (false, false);
         match self.try_commit_group(requests) {
             Ok((results, has_written)) => {
                 self.interner.commit();
@@ -214,7 +232,9 @@ impl WriterLoop {
                 } else if is_disk_full {
                     StoreError::DiskFull { operation: OPERATION, detail }
                 } else {
-                    StoreError::Backend { operation: OPERATION, error: detail.into() }
+                    let error = backend_error(OPERATION, error);
+                    self.has_met_damage = !self.is_committing && matches!(error, StoreError::Corrupt { .. });
+                    error
                 };
                 requests.iter().map(|_| Err(error.clone_without_source().into())).collect()
             }
@@ -309,6 +329,7 @@ impl WriterLoop {
         let mut txn = lmdb.env.write_txn()?;
         let mut results = Vec::with_capacity(requests.len());
         let (mut has_writes, empty_buffer) = (false, AuxBuffer::default());
+        let is_group = requests.len() > 1;
         for WriteRequest { change, .. } in requests {
             let edits = std::mem::take(&mut change.edits);
             let buffer = lmdb.aux_buffer();
@@ -324,6 +345,9 @@ impl WriterLoop {
                     // Later change sets of this transaction may read these records.
                     self.interner.write_new(&lmdb.databases, &mut txn)?;
                     Ok(CommitInfo { revision: self.head.revision })
+                }
+                Err(CommitError::Store(StoreError::Corrupt { .. })) if is_group => {
+                    return Err(MdbError::Corrupted.into());
                 }
                 Err(error) => Err(error),
             };
@@ -458,5 +482,80 @@ fn check_clock(last_change_ms: u64) {
             seconds = behind_ms / 1_000,
             "the system clock is behind the last change; until it has caught up, changes get the time of that one; check the clock"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use pollster::block_on;
+    use tendot_proto::HandleValue;
+    use tendot_testing::ram_dir;
+
+    use super::*;
+    use crate::{Edit, EmbeddedStore, Precondition, Store as _};
+
+    const NAMES: usize = 300;
+    const PAGE_BYTES: usize = 4_096;
+
+    fn name(number: usize) -> String {
+        format!("10.1/NAME-{number:05}")
+    }
+
+    fn put(numbers: impl Iterator<Item = usize>, data: &str) -> ChangeSet {
+        let edit = |number| Edit::Put {
+            name: name(number).into(),
+            values: vec![HandleValue::new(1, "URL", data.to_owned())],
+            precondition: Precondition::NotTombstone,
+        };
+        ChangeSet { author: "test".into(), timestamp_ms: 1, edits: numbers.map(edit).collect() }
+    }
+
+    /// Makes the pages with a name unusable: LMDB ends a transaction that meets one.
+    fn damage_pages(directory: &Path, number: usize) {
+        let path = directory.join("data.mdb");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let name = name(number);
+        let mut damaged = 0;
+        for page in bytes.chunks_exact_mut(PAGE_BYTES) {
+            if page.windows(name.len()).any(|window| window == name.as_bytes()) {
+                // The page type.
+                page[10..12].fill(0);
+                damaged += 1;
+            }
+        }
+        assert!(damaged > 0);
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    /// A change set that meets a damaged page is refused as such, and the others of its group are committed.
+    #[test]
+    fn damage_refuses_one_change_set_of_a_group() {
+        let directory = ram_dir();
+        let store = EmbeddedStore::open(directory.path()).unwrap();
+        block_on(store.commit(put(0..NAMES, "old"))).unwrap();
+        drop(store);
+        damage_pages(directory.path(), NAMES / 2);
+        let (lmdb, _lock) = Lmdb::open(directory.path()).unwrap();
+        let mut writer = WriterLoop::load(Arc::clone(&lmdb)).unwrap();
+        let (queue, mut inbox) = write_queue();
+        let mut results = Vec::new();
+        for number in [0, NAMES / 2, NAMES - 1] {
+            let change = put(number..=number, "new");
+            let reservation = block_on(queue.reserve(&change)).unwrap();
+            results.push(queue.send(change, reservation, None).unwrap());
+        }
+        let mut requests = inbox.blocking_next_group().unwrap();
+        assert_eq!(requests.len(), results.len());
+        let committed = writer.commit_requests(&mut requests);
+        let [Ok(first), Err(CommitError::Store(StoreError::Corrupt { .. })), Ok(last)] = &committed[..]
+        else {
+            panic!("{committed:?}")
+        };
+        assert_eq!(last.revision, first.revision + 1);
+        let log = lmdb.read_log(NAMES as u64, 10).unwrap();
+        let names: Vec<&str> = log.iter().map(|log_entry| &*log_entry.name).collect();
+        assert_eq!(names, [name(0), name(NAMES - 1)]);
     }
 }
