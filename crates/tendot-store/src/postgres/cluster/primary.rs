@@ -49,8 +49,8 @@ impl PrimaryState {
         }
     }
 
-    /// Forgets the highest timeline if no host has its system, or had it when it was last reached: all of them were replaced by another database, such as by
-    /// `pg_upgrade` or from a dump.
+    /// Forgets the highest timeline if no host has its system, or had it when it was last reached: all of them were replaced by
+    /// another database, such as by `pg_upgrade` or from a dump.
     pub(super) fn forget_other_systems(&mut self, systems: &[u64]) {
         let Some(highest) = self.highest else { return };
         if !systems.is_empty() && !systems.contains(&highest.system) {
