@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 /// Milliseconds by which the system clock may be off before it counts as wrong.
 pub const MAX_CLOCK_SKEW_MS: u64 = 60_000;
@@ -20,13 +20,13 @@ pub struct ServiceClock {
 impl ServiceClock {
     /// Clock that follows a source of the system time, in milliseconds since 1970.
     pub fn new(system: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
-        Self { steady: Mutex::new(SteadyClock::new(system(), Instant::now())), system: Arc::new(system) }
+        Self { steady: Mutex::new(SteadyClock::new(system(), uptime())), system: Arc::new(system) }
     }
 
     /// Current time without jumps, in milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
         let mut steady = self.steady.lock().unwrap_or_else(PoisonError::into_inner);
-        steady.read((self.system)(), Instant::now())
+        steady.read((self.system)(), uptime())
     }
 
     /// Time of the system, in milliseconds since 1970.
@@ -53,19 +53,19 @@ impl fmt::Debug for ServiceClock {
 /// Clock that follows another one, but not its jumps.
 #[derive(Clone, Copy, Debug)]
 struct SteadyClock {
-    /// Last time read, and when.
+    /// Last time read, and the uptime when it was read.
     last_ms: u64,
-    read_at: Instant,
+    read_at: Duration,
 }
 
 impl SteadyClock {
-    const fn new(system_ms: u64, now: Instant) -> Self {
+    const fn new(system_ms: u64, now: Duration) -> Self {
         Self { last_ms: system_ms, read_at: now }
     }
 
-    /// Current time, given that of the other clock.
-    fn read(&mut self, system_ms: u64, now: Instant) -> u64 {
-        let elapsed = now.saturating_duration_since(self.read_at);
+    /// Current time, given that of the other clock and the uptime.
+    fn read(&mut self, system_ms: u64, now: Duration) -> u64 {
+        let elapsed = now.saturating_sub(self.read_at);
         let expected = self.last_ms.saturating_add(to_millis(elapsed));
         let has_jumped = system_ms.abs_diff(expected) > MAX_CLOCK_SKEW_MS;
         let next = if has_jumped { expected } else { system_ms.max(self.last_ms) };
@@ -75,6 +75,24 @@ impl SteadyClock {
         }
         next
     }
+}
+
+/// Time since the system was started, including the time in which it was suspended: after that, the system clock is right although it
+/// is ahead of `Instant`.
+#[cfg(target_os = "linux")]
+fn uptime() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or_default(),
+        u32::try_from(time.tv_nsec).unwrap_or_default(),
+    )
+}
+
+/// Time since the first call.
+#[cfg(not(target_os = "linux"))]
+fn uptime() -> Duration {
+    static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+    START.elapsed()
 }
 
 fn to_millis(duration: Duration) -> u64 {
@@ -90,14 +108,11 @@ mod tests {
     /// Times shown by a clock that starts at an hour, for the times of the system clock after these milliseconds.
     #[track_caller]
     fn check(readings: &[(u64, u64, u64)]) {
-        let start = Instant::now();
+        let start = Duration::from_secs(1_000);
         let mut clock = SteadyClock::new(HOUR_MS, start);
         for (after_ms, system_ms, expected) in readings {
-            assert_eq!(
-                clock.read(*system_ms, start + Duration::from_millis(*after_ms)),
-                *expected,
-                "{after_ms}"
-            );
+            let now = start + Duration::from_millis(*after_ms);
+            assert_eq!(clock.read(*system_ms, now), *expected, "{after_ms}");
         }
     }
 
@@ -121,6 +136,46 @@ mod tests {
                 (9_000, jumped + 7_000, HOUR_MS + 9_000),
                 (10_000, HOUR_MS + 10_000, HOUR_MS + 10_000),
             ]);
+        }
+    }
+
+    /// Set in a child process with another uptime.
+    #[cfg(target_os = "linux")]
+    const CHILD_VAR: &str = "TENDOT_TEST_UPTIME";
+
+    /// Seconds by which the uptime of the child process differs, as after a suspension.
+    #[cfg(target_os = "linux")]
+    const SUSPENDED_SECONDS: u64 = 7_200;
+
+    /// The time in which the system is suspended counts: in a time namespace, only the clock that includes it is moved.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn suspended_time_counts() {
+        let seconds = |output: &std::process::Output| -> u64 {
+            let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+            let line = tendot_testing::emitted_lines(&stdout).next().map(str::to_owned);
+            line.and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("{stdout}"))
+        };
+        let child = || {
+            let mut child = tendot_testing::child_test("service_clock::tests::child_emits_uptime");
+            child.env(CHILD_VAR, "1");
+            child
+        };
+        let child_args = child();
+        let mut moved = std::process::Command::new("unshare");
+        moved.args(["--map-root-user", "--time", "--boottime", &SUSPENDED_SECONDS.to_string(), "--fork"]);
+        moved.arg(child_args.get_program()).args(child_args.get_args()).env(CHILD_VAR, "1");
+        let before = seconds(&child().output().unwrap());
+        let after = seconds(&moved.output().unwrap());
+        assert!((SUSPENDED_SECONDS..SUSPENDED_SECONDS + 600).contains(&(after - before)), "{before} {after}");
+    }
+
+    /// Child process: prints the uptime in seconds.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn child_emits_uptime() {
+        if std::env::var_os(CHILD_VAR).is_some() {
+            tendot_testing::emit(&uptime().as_secs().to_string());
         }
     }
 }

@@ -13,6 +13,8 @@ pub struct ServerProcess {
     pub process: Child,
     /// The line that began with `ready`.
     pub ready: String,
+    /// Lines that the server wrote to stderr before `ready`.
+    pub startup: String,
     /// Lines that the server wrote to stderr after `ready`.
     pub log: Receiver<String>,
 }
@@ -35,16 +37,16 @@ impl ServerProcess {
         let (sender, log) = channel();
         // Reads on after the receiver is gone, so that the server never blocks on a full pipe.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
-        let mut server = Self { process, ready: String::new(), log };
-        let mut output = String::new();
+        let mut server = Self { process, ready: String::new(), startup: String::new(), log };
         while let Ok(line) = server.log.recv_timeout(timeout) {
             if line.starts_with("ready") {
                 server.ready = line;
                 return Ok(server);
             }
-            output = output + &line + "\n";
+            server.startup += &line;
+            server.startup.push('\n');
         }
-        Err(output)
+        Err(std::mem::take(&mut server.startup))
     }
 
     /// The address after a scheme such as `http://` or `hdl://` in the `ready` line.

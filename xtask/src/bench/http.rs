@@ -229,7 +229,7 @@ fn start_nginx(folder: &Path, name: &str) -> Result<ServerProcess> {
     fs::write(&file, configuration)?;
     let nginx = cmd!(sh, "taskset -c 0 nginx -c {file}").ignore_stdout();
     let process = Command::from(nginx).spawn()?;
-    let server = ServerProcess { process, ready: String::new(), log: channel().1 };
+    let server = ServerProcess { process, ready: String::new(), startup: String::new(), log: channel().1 };
     for _ in 0..100 {
         if std::net::TcpStream::connect(NGINX_ADDR).is_ok() {
             return Ok(server);

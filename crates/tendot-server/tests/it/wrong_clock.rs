@@ -7,8 +7,8 @@ use std::time::SystemTime;
 use serde_json::json;
 use tendot_registry::{Registry, RegistrySettings};
 use tendot_server::http::{HttpLimits, HttpServer};
-use tendot_store::{AnyStore, MemoryStore, Store as _};
-use tendot_testing::block_on;
+use tendot_store::{AnyStore, EmbeddedStore, MemoryStore, Store as _};
+use tendot_testing::{block_on, ram_dir};
 
 use crate::support::api_client::ApiClient;
 use crate::support::http_server::{TOKEN, bind, start_http};
@@ -34,11 +34,17 @@ fn system_ms() -> u64 {
 
 /// Starts a server whose system clock is ahead by this time, which may change.
 fn start(store: AnyStore, shift_ms: &Arc<AtomicU64>) -> ApiClient {
+    start_with_registry(store, shift_ms).0
+}
+
+fn start_with_registry(store: AnyStore, shift_ms: &Arc<AtomicU64>) -> (ApiClient, Arc<Registry>) {
     let (store, shift_ms) = (Arc::new(store), Arc::clone(shift_ms));
     let registry = Registry::with_shared_store(Arc::clone(&store), RegistrySettings::default())
         .with_system_clock(move || system_ms() + shift_ms.load(Ordering::SeqCst));
-    let http = HttpServer::new(Arc::new(registry)).operator_token(TOKEN);
-    ApiClient { server: start_http(http, store, bind(), Vec::new(), HttpLimits::default(), None) }
+    let registry = Arc::new(registry);
+    let http = HttpServer::new(Arc::clone(&registry)).operator_token(TOKEN);
+    let server = start_http(http, store, bind(), Vec::new(), HttpLimits::default(), None);
+    (ApiClient { server }, registry)
 }
 
 /// Sends a batch to `first`, changes one of its names, moves the clock of `second` ahead, and sends the batch to it again.
@@ -87,7 +93,14 @@ fn one_of_two_servers_has_a_wrong_clock() {
 
 #[test]
 fn system_clock_jump() {
-    let shift_ms = Arc::default();
-    let server = start(MemoryStore::new().into(), &shift_ms);
-    check(&server, &server, &shift_ms);
+    let directory = ram_dir();
+    let embedded = EmbeddedStore::open(directory.path()).unwrap();
+    for store in [AnyStore::from(MemoryStore::new()), embedded.into()] {
+        let shift_ms = Arc::default();
+        let (server, registry) = start_with_registry(store, &shift_ms);
+        assert!(!registry.has_wrong_system_clock());
+        check(&server, &server, &shift_ms);
+        assert!(registry.has_wrong_system_clock());
+        assert!(registry.clock_skew_ms().unsigned_abs().abs_diff(SHIFT_MS) < TOLERANCE_MS);
+    }
 }

@@ -80,6 +80,8 @@ impl EmbeddedImporter {
     /// Opens the store in a directory for an import; creates it if missing.
     pub fn open(directory: &Path, author: &str, timestamp_ms: u64) -> Result<Self, OpenError> {
         let (lmdb, lock) = Lmdb::open(directory)?;
+        // Times never decrease.
+        let timestamp_ms = lmdb.last_timestamp_ms().map_err(store_error(directory))?.max(timestamp_ms);
         let interner = Interner::open(&lmdb).map_err(store_error(directory))?;
         let buffer = ImportBuffer::new(directory.join("import-runs")).map_err(io_error(directory))?;
         Ok(Self {

@@ -104,6 +104,14 @@ impl Lmdb {
         Ok(block.contains(hash))
     }
 
+    /// Whether the block that would have the hash of a name is damaged.
+    pub(crate) fn has_damaged_hash_block(&self, txn: &RoTxn<'_>, storage_key: &[u8]) -> bool {
+        let Ok(hasher) = self.name_hasher(txn) else { return false };
+        let hash = hasher.name(storage_key).to_be_bytes();
+        let found = self.databases.name_hashes.get_greater_than_or_equal_to(txn, &hash);
+        matches!(found, Ok(Some((key, value))) if decode(key, value).is_none())
+    }
+
     /// Writes a record, and the hash of its name if it is new.
     pub(crate) fn put_record(
         &self,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::format::checksum;
 use super::lmdb::environment::DATABASE_NAMES;
@@ -23,6 +23,9 @@ const MIN_BYTES_PER_SECOND: u64 = 1 << 20;
 
 /// Share of the interval that one pass takes at most, as a divisor.
 const INTERVAL_DIVISOR: u64 = 2;
+
+/// Delay after which a step is tried again that could not read the store, at most one interval.
+const RETRY_DELAY: Duration = Duration::from_secs(60);
 
 /// Maximum number of log lines about corruption per pass.
 const MAX_LOGGED_FAULTS: u64 = 20;
@@ -118,10 +121,17 @@ impl ScrubRun<'_> {
     fn run(&self) {
         self.state.has_started.store(true, Ordering::Relaxed);
         loop {
-            if self.scrub_all().is_none() || self.is_stopped_within(self.interval) {
+            let started = Instant::now();
+            if self.scrub_all().is_none() || self.is_stopped_within(self.pause_after_pass(started.elapsed()))
+            {
                 return;
             }
         }
+    }
+
+    /// Pause after a pass that took `elapsed`: passes begin once in each interval.
+    const fn pause_after_pass(&self, elapsed: Duration) -> Duration {
+        self.interval.saturating_sub(elapsed)
     }
 
     /// Waits; true if the thread should stop.
@@ -150,8 +160,14 @@ impl ScrubRun<'_> {
                     checksum::verify_and_strip(key, value, "entry").err().map(|error| error.detail())
                 })
             });
-            // LMDB has failed, which `write_status` reports; the next pass tries again.
-            let Ok(scanned) = scanned else { return Some(()) };
+            let Ok(scanned) = scanned else {
+                // LMDB has failed, which `write_status` reports, or there are no file descriptors or reader slots left. What was
+                // not read does not count as sound.
+                if self.is_stopped_within(self.interval.min(RETRY_DELAY)) {
+                    return None;
+                }
+                continue;
+            };
             let ScanStep { bytes, next, faults } = scanned.unwrap_or_else(|fault| ScanStep {
                 faults: vec![format!("{database}: {fault}")],
                 ..ScanStep::default()
@@ -183,5 +199,65 @@ impl ScrubRun<'_> {
         let length = self.lmdb.env.path().join("data.mdb").metadata().map_or(0, |metadata| metadata.len());
         let per_second = length.saturating_mul(INTERVAL_DIVISOR) / self.interval.as_secs().max(1);
         Duration::from_secs_f64(bytes as f64 / per_second.max(MIN_BYTES_PER_SECOND) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use pollster::block_on;
+    use tendot_testing::ram_dir;
+
+    use super::*;
+    use crate::{ChangeSet, Edit, Store as _};
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    fn store(directory: &std::path::Path) -> EmbeddedStore {
+        let store = EmbeddedStore::open(directory).unwrap();
+        let edits = vec![Edit::Home { prefix: "10.1".into() }];
+        block_on(store.commit(ChangeSet { author: "test".into(), timestamp_ms: 1, edits })).unwrap();
+        store
+    }
+
+    /// A file that cannot be opened is not damage, and a pass that cannot read it does not end.
+    #[test]
+    fn unreadable_files_are_tried_again() {
+        let directory = ram_dir();
+        let store = store(directory.path());
+        let [data, moved] = ["data.mdb", "moved"].map(|name| directory.path().join(name));
+        let state = ScrubState::default();
+        state.last_damaged.store(3, Ordering::Relaxed);
+        let scrub = |interval: Duration, stopped: &mpsc::Receiver<()>| {
+            ScrubRun { lmdb: &store.lmdb, state: &state, stopped, interval }.scrub_all()
+        };
+        std::fs::rename(&data, &moved).unwrap();
+        let (stop, stopped) = channel();
+        drop(stop);
+        assert_eq!(scrub(DAY, &stopped), None);
+        assert_eq!(state.status(), ScrubStatus { completed_ms: None, damaged: 3, bytes_read: 0 });
+        assert_eq!(state.current_damaged.load(Ordering::Relaxed), 0);
+        let (_stop, stopped) = channel();
+        let completed = thread::scope(|scope| {
+            let scrubbing = scope.spawn(move || scrub(Duration::from_millis(10), &stopped));
+            std::fs::rename(&moved, &data).unwrap();
+            scrubbing.join().unwrap()
+        });
+        assert_eq!((completed, state.status().damaged), (Some(()), 0));
+        assert!(state.status().completed_ms.is_some());
+    }
+
+    /// A pass begins once in each interval, however long it takes.
+    #[test]
+    fn passes_begin_once_in_each_interval() {
+        let directory = ram_dir();
+        let store = store(directory.path());
+        let (_stop, stopped) = channel();
+        let state = ScrubState::default();
+        let run = ScrubRun { lmdb: &store.lmdb, state: &state, stopped: &stopped, interval: DAY };
+        for (elapsed, pause) in [(Duration::ZERO, DAY), (DAY / 2, DAY / 2), (2 * DAY, Duration::ZERO)] {
+            assert_eq!(run.pause_after_pass(elapsed), pause, "{elapsed:?}");
+        }
     }
 }

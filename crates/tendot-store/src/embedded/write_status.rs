@@ -78,6 +78,17 @@ impl EmbeddedStore {
     }
 }
 
+impl Lmdb {
+    /// Whether the disk has space for changes.
+    pub(crate) fn has_disk_space(&self) -> bool {
+        has_disk_space(self.free_bytes())
+    }
+}
+
+fn has_disk_space(free_bytes: Option<u64>) -> bool {
+    free_bytes.is_none_or(|free| free >= FULL_DISK_BYTES)
+}
+
 fn write_status(lmdb: &Weak<Lmdb>, state: &WriterState) -> WriteStatus {
     let Some(lmdb) = lmdb.upgrade() else { return WriteStatus::default() };
     let free_bytes = lmdb.free_bytes();
@@ -89,7 +100,7 @@ fn write_status(lmdb: &Weak<Lmdb>, state: &WriterState) -> WriteStatus {
         Some(WriteFault::CommitFailed)
     } else {
         let is_full = state.is_disk_full.load(Ordering::Relaxed);
-        (is_full && free_bytes.is_some_and(|free| free < FULL_DISK_BYTES)).then_some(WriteFault::DiskFull)
+        (is_full && !has_disk_space(free_bytes)).then_some(WriteFault::DiskFull)
     };
     let last_commit_ms = Some(state.last_commit_ms.load(Ordering::Relaxed)).filter(|time| *time > 0);
     WriteStatus { fault, free_bytes, last_commit_ms }

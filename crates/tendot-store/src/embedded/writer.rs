@@ -5,15 +5,15 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use heed::RwTxn;
+use heed::{MdbError, RwTxn};
 
 use super::aux_buffer::{self, AuxBuffer, AuxJournal, BufferedWrites};
 use super::format::dictionary::Interner;
 use super::format::{checksum, log_entry, record};
 use super::lmdb::transaction::is_disk_full;
 use super::transaction_view::{PendingWrites, TransactionView};
-use super::write_status::WriterState;
-use super::{Lmdb, history, registration};
+use super::write_status::{WriteFault, WriterState};
+use super::{Lmdb, backend_error, history, registration};
 use crate::apply::{PendingLogEntry, WriteSet};
 use crate::model::name_key;
 use crate::write_queue::{
@@ -28,8 +28,14 @@ const STALE_READER_CHECK_INTERVAL: u32 = 500;
 
 const OPERATION: &str = "committing changes";
 
+/// Log message when a fault is over.
+const WRITABLE_AGAIN: &str = "the store is writable again";
+
 /// Time between two attempts to write again after a failed commit.
 const RECOVERY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Time without a refusal after which a full disk counts as usable although little space is free.
+const FULL_DISK_PAUSE: Duration = Duration::from_secs(60);
 
 /// Time between two looks into the queue while writes are refused.
 const REFUSED_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -98,8 +104,12 @@ struct WriterLoop {
     /// Whether LMDB's commit is running. An error before it leaves nothing; an error in it that poisons LMDB leaves the durable
     /// state unknown.
     is_committing: bool,
+    /// Whether the last group ended because of damage; nothing of it was written.
+    has_met_damage: bool,
     /// Why writing has stopped: after a failed sync the durable state is unknown.
     failure: Option<WriterFailure>,
+    /// Fault that was logged and is not over, and when a request was last refused because of it.
+    logged_fault: Option<(WriteFault, Instant)>,
     state: Arc<WriterState>,
     /// Transactions since the last check for stale readers, which keep old pages from being reused.
     transactions_since_reader_check: u32,
@@ -113,10 +123,8 @@ impl WriterLoop {
         let (interner, head) = (Interner::load(&lmdb.databases, &txn)?, lmdb.read_head(&txn)?);
         let aux_journal = AuxJournal::load(&lmdb, &txn)?;
         drop(txn);
-        // An unreadable entry is reported when it is read.
-        let last = lmdb.read_log(head.sequence.saturating_sub(1), 1).ok().and_then(|mut log| log.pop());
-        let timestamp_ms = last.map_or(0, |log_entry| log_entry.timestamp_ms);
-        warn_if_clock_is_behind(timestamp_ms);
+        let timestamp_ms = lmdb.last_timestamp_ms()?;
+        check_clock(timestamp_ms);
         Ok(Self {
             lmdb,
             interner,
@@ -125,7 +133,9 @@ impl WriterLoop {
             aux_journal,
             aux_writes: BufferedWrites::new(),
             is_committing: false,
+            has_met_damage: false,
             failure: None,
+            logged_fault: None,
             state: Arc::default(),
             transactions_since_reader_check: 0,
             log_value: Vec::new(),
@@ -147,37 +157,55 @@ impl WriterLoop {
                 continue;
             }
             let guard = counters.begin_write(requests.iter().map(|request| &request.change));
-            // Otherwise one that does not fit takes the others with it.
-            let results = if requests.len() > 1 && self.lmdb.has_low_space() {
-                let alone = requests.iter_mut().map(std::slice::from_mut);
-                alone.flat_map(|request| self.commit_group(request)).collect()
-            } else {
-                self.commit_group(&mut requests)
-            };
+            let results = self.commit_requests(&mut requests);
             drop(guard);
             reply_all(requests, results);
         }
     }
 
+    /// Commits change sets together, or each alone if one of them could take the others with it: it does not fit, or meets damage,
+    /// after which LMDB refuses the rest of the transaction.
+    fn commit_requests(&mut self, requests: &mut [WriteRequest]) -> CommitResults {
+        if requests.len() == 1 {
+            return self.commit_group(requests);
+        }
+        if !self.lmdb.has_low_space() {
+            // A commit consumes them.
+            let edits: Vec<_> = requests.iter().map(|request| request.change.edits.clone()).collect();
+            let results = self.commit_group(requests);
+            if !std::mem::take(&mut self.has_met_damage) {
+                return results;
+            }
+            for (request, edits) in requests.iter_mut().zip(edits) {
+                request.change.edits = edits;
+            }
+        }
+        let alone = requests.iter_mut().map(std::slice::from_mut);
+        alone.flat_map(|request| self.commit_group(request)).collect()
+    }
+
     /// Commits the change sets whose preconditions hold, each atomically; returns one result per request.
     fn commit_group(&mut self, requests: &mut [WriteRequest]) -> CommitResults {
-        let refusal = self.failure.as_ref().map(|failure| failure.reason.clone());
-        if let Some(reason) = refusal.or_else(|| self.lmdb.check_data_file().err()) {
+        if let Some(reason) = self.refusal() {
             let refused = |_: &WriteRequest| StoreError::ReadOnly { reason: reason.clone() };
             return requests.iter().map(|request| Err(refused(request).into())).collect();
         }
         let head = self.head;
-        self.is_committing = false;
+        (self.is_committing, self.has_met_damage) = (false, false);
         match self.try_commit_group(requests) {
-            Ok(results) => {
+            Ok((results, has_written)) => {
                 self.interner.commit();
                 // Not acknowledged if the file may have been deleted before the commit.
                 match self.lmdb.check_data_file() {
                     Ok(()) => {
-                        self.state.record_commit();
+                        if has_written {
+                            self.state.record_commit();
+                        }
+                        self.log_recovery(has_written);
                         results
                     }
                     Err(reason) => {
+                        self.log_fault(WriteFault::DataFileMissing, &reason);
                         let lost = || CommitError::from(StoreError::InDoubt { reason: reason.clone() });
                         results.into_iter().map(|result| result.and_then(|_| Err(lost()))).collect()
                     }
@@ -190,7 +218,9 @@ impl WriterLoop {
                 let detail = error.to_string();
                 let (is_poisoned, is_disk_full) = (self.lmdb.is_poisoned(), is_disk_full(&error));
                 if is_poisoned || self.is_committing && !is_disk_full {
-                    self.stop_writing(&detail);
+                    self.stop_writing(&detail, is_poisoned);
+                } else if is_disk_full {
+                    self.log_fault(WriteFault::DiskFull, &detail);
                 }
                 self.state.is_disk_full.store(is_disk_full, Ordering::Relaxed);
                 if is_poisoned {
@@ -202,20 +232,74 @@ impl WriterLoop {
                 } else if is_disk_full {
                     StoreError::DiskFull { operation: OPERATION, detail }
                 } else {
-                    StoreError::Backend { operation: OPERATION, error: detail.into() }
+                    let error = backend_error(OPERATION, error);
+                    self.has_met_damage = !self.is_committing && matches!(error, StoreError::Corrupt { .. });
+                    error
                 };
                 requests.iter().map(|_| Err(error.clone_without_source().into())).collect()
             }
         }
     }
 
+    /// Reason why writes are refused now.
+    fn refusal(&mut self) -> Option<String> {
+        if let Some(failure) = &self.failure {
+            return Some(failure.reason.clone());
+        }
+        let reason = self.lmdb.check_data_file().err()?;
+        self.log_fault(WriteFault::DataFileMissing, &reason);
+        Some(reason)
+    }
+
+    /// Logs a fault when it begins.
+    fn log_fault(&mut self, fault: WriteFault, reason: &str) {
+        if self.logged_fault.is_none_or(|(logged, _)| logged != fault) {
+            match fault {
+                WriteFault::DiskFull => {
+                    tracing::error!(
+                        reason,
+                        "the disk is full: changes that do not fit are refused; free space"
+                    );
+                }
+                _ => tracing::error!(
+                    reason,
+                    "the store cannot be written; move its data file back, or stop the service and restore a backup"
+                ),
+            }
+        }
+        self.logged_fault = Some((fault, Instant::now()));
+    }
+
+    /// Logs that a fault is over.
+    fn log_recovery(&mut self, has_written: bool) {
+        let is_over = match self.logged_fault {
+            None => false,
+            // Small changes may fit while large ones do not.
+            Some((WriteFault::DiskFull, refused)) => {
+                has_written && (refused.elapsed() >= FULL_DISK_PAUSE || self.lmdb.has_disk_space())
+            }
+            Some(_) => true,
+        };
+        if is_over {
+            self.logged_fault = None;
+            tracing::info!("{WRITABLE_AGAIN}");
+        }
+    }
+
     /// Refuses further writes.
-    fn stop_writing(&mut self, detail: &str) {
+    fn stop_writing(&mut self, detail: &str, is_poisoned: bool) {
         let reason = format!("an earlier commit failed ({detail}); reopen the store");
-        tracing::error!(
-            error = detail,
-            "commit failed: the store is read-only; check the disk, then restart the service if it does not recover"
-        );
+        if is_poisoned {
+            tracing::error!(
+                error = detail,
+                "the disk failed during a commit: the store is read-only; check the disk, restart the service, run `tendot verify`"
+            );
+        } else {
+            tracing::error!(
+                error = detail,
+                "commit failed: the store is read-only and tries to write again every 5 seconds; check the disk"
+            );
+        }
         self.failure = Some(WriterFailure { reason, last_attempt: Instant::now() });
         self.state.has_failed.store(true, Ordering::Relaxed);
     }
@@ -229,18 +313,23 @@ impl WriterLoop {
         }
         failure.last_attempt = Instant::now();
         if self.lmdb.check_data_file().is_ok() && self.lmdb.commit_both_states().is_ok() {
-            tracing::info!("the store is writable again");
+            tracing::info!("{WRITABLE_AGAIN}");
             self.failure = None;
             self.state.has_failed.store(false, Ordering::Relaxed);
         }
     }
 
-    fn try_commit_group(&mut self, requests: &mut [WriteRequest]) -> Result<CommitResults, heed::Error> {
+    /// Commits a group; also returns whether anything was written.
+    fn try_commit_group(
+        &mut self,
+        requests: &mut [WriteRequest],
+    ) -> Result<(CommitResults, bool), heed::Error> {
         let lmdb = Arc::clone(&self.lmdb);
         fail_point::hit("commit-before-txn");
         let mut txn = lmdb.env.write_txn()?;
         let mut results = Vec::with_capacity(requests.len());
         let (mut has_writes, empty_buffer) = (false, AuxBuffer::default());
+        let is_group = requests.len() > 1;
         for WriteRequest { change, .. } in requests {
             let edits = std::mem::take(&mut change.edits);
             let buffer = lmdb.aux_buffer();
@@ -256,6 +345,9 @@ impl WriterLoop {
                     // Later change sets of this transaction may read these records.
                     self.interner.write_new(&lmdb.databases, &mut txn)?;
                     Ok(CommitInfo { revision: self.head.revision })
+                }
+                Err(CommitError::Store(StoreError::Corrupt { .. })) if is_group => {
+                    return Err(MdbError::Corrupted.into());
                 }
                 Err(error) => Err(error),
             };
@@ -279,7 +371,7 @@ impl WriterLoop {
             // On failure the next check does it.
             let _ = lmdb.env.clear_stale_readers();
         }
-        Ok(results)
+        Ok((results, has_writes))
     }
 
     fn write_changes(
@@ -370,17 +462,101 @@ impl WriterLoop {
     }
 }
 
-/// Logs that the system clock is behind the last change: either it is wrong now, or it was then.
-fn warn_if_clock_is_behind(last_change_ms: u64) {
+/// Logs that the system clock is behind the last change: either it is wrong now, or it was then. Logs the age of the last change if it
+/// is long ago: a clock that is ahead is not recognized otherwise.
+fn check_clock(last_change_ms: u64) {
     /// Milliseconds by which clocks differ without being wrong.
     const TOLERANCE_MS: u128 = 60_000;
+    const HOUR_MS: u128 = 3_600_000;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let behind_ms = u128::from(last_change_ms).saturating_sub(now.as_millis());
+    let age_ms = now.as_millis().saturating_sub(last_change_ms.into());
+    if last_change_ms > 0 && age_ms >= HOUR_MS {
+        tracing::info!(
+            hours = age_ms / HOUR_MS,
+            "age of the last change; if it was not that long ago, the system clock is ahead: correct it and restart the service"
+        );
+    }
     if behind_ms > TOLERANCE_MS {
         tracing::warn!(
             seconds = behind_ms / 1_000,
             "system clock is behind the last change; new changes get the timestamp of the last one until the clock catches up; \
              check time synchronization"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use pollster::block_on;
+    use tendot_proto::HandleValue;
+    use tendot_testing::ram_dir;
+
+    use super::*;
+    use crate::{Edit, EmbeddedStore, Precondition, Store as _};
+
+    const NAMES: usize = 300;
+    const PAGE_BYTES: usize = 4_096;
+
+    fn name(number: usize) -> String {
+        format!("10.1/NAME-{number:05}")
+    }
+
+    fn put(numbers: impl Iterator<Item = usize>, data: &str) -> ChangeSet {
+        let edit = |number| Edit::Put {
+            name: name(number).into(),
+            values: vec![HandleValue::new(1, "URL", data.to_owned())],
+            precondition: Precondition::NotTombstone,
+        };
+        ChangeSet { author: "test".into(), timestamp_ms: 1, edits: numbers.map(edit).collect() }
+    }
+
+    /// Makes the pages with a name unusable: LMDB ends a transaction that meets one.
+    fn damage_pages(directory: &Path, number: usize) {
+        let path = directory.join("data.mdb");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let name = name(number);
+        let mut damaged = 0;
+        for page in bytes.chunks_exact_mut(PAGE_BYTES) {
+            if page.windows(name.len()).any(|window| window == name.as_bytes()) {
+                // The page type.
+                page[10..12].fill(0);
+                damaged += 1;
+            }
+        }
+        assert!(damaged > 0);
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    /// A change set that meets a damaged page is refused as such, and the others of its group are committed.
+    #[test]
+    fn damage_refuses_one_change_set_of_a_group() {
+        let directory = ram_dir();
+        let store = EmbeddedStore::open(directory.path()).unwrap();
+        block_on(store.commit(put(0..NAMES, "old"))).unwrap();
+        drop(store);
+        damage_pages(directory.path(), NAMES / 2);
+        let (lmdb, _lock) = Lmdb::open(directory.path()).unwrap();
+        let mut writer = WriterLoop::load(Arc::clone(&lmdb)).unwrap();
+        let (queue, mut inbox) = write_queue();
+        let mut results = Vec::new();
+        for number in [0, NAMES / 2, NAMES - 1] {
+            let change = put(number..=number, "new");
+            let reservation = block_on(queue.reserve(&change)).unwrap();
+            results.push(queue.send(change, reservation, None).unwrap());
+        }
+        let mut requests = inbox.blocking_next_group().unwrap();
+        assert_eq!(requests.len(), results.len());
+        let committed = writer.commit_requests(&mut requests);
+        let [Ok(first), Err(CommitError::Store(StoreError::Corrupt { .. })), Ok(last)] = &committed[..]
+        else {
+            panic!("{committed:?}")
+        };
+        assert_eq!(last.revision, first.revision + 1);
+        let log = lmdb.read_log(NAMES as u64, 10).unwrap();
+        let names: Vec<&str> = log.iter().map(|log_entry| &*log_entry.name).collect();
+        assert_eq!(names, [name(0), name(NAMES - 1)]);
     }
 }

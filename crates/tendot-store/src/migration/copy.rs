@@ -118,7 +118,10 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         }
         self.checkpoint.copied_to = end;
         self.flush().await?;
-        self.copied_histories_to = end;
+        if is_exact {
+            // Otherwise names that were changed after an import and after `end` still lack the history entry of the import.
+            self.copied_histories_to = end;
+        }
         Ok(is_exact)
     }
 

@@ -12,7 +12,7 @@ use pollster::block_on;
 use tendot_proto::HandleValue;
 use tendot_store::{
     ChangeSet, CommitError, Edit, EmbeddedImporter, EmbeddedStore, NameKey, Precondition, Store, StoreError,
-    restore,
+    WriteFault, restore,
 };
 use tendot_testing::{MountedDisk, child_test, ram_dir, wait_until};
 
@@ -167,6 +167,37 @@ fn commits_with_failure(
     assert_eq!(stored, acknowledged, "{call}, {failed:?}");
     block_on(EmbeddedStore::open(&path).unwrap().commit(put(61, 10))).unwrap();
     Some(failed)
+}
+
+/// After a failed write or sync, the store is written again by itself, without a request.
+#[test]
+fn writes_recover_by_themselves() {
+    let _lock = share_test_lock();
+    let mut recovered = Vec::new();
+    for call in 1..MAX_CALLS {
+        let root = ram_dir();
+        let path = root.path().join("store");
+        let store = EmbeddedStore::open(&path).unwrap();
+        let status = store.write_status_handle();
+        let recording = RecordingGuard::start(root.path());
+        recording.inject(call, libc::EIO, true);
+        let committed = block_on(store.commit(put(1, 5_000)));
+        let fault = status().fault;
+        let Some(failed) = recording.clear() else { break };
+        committed.unwrap_err();
+        if failed == DiskCall::DurableWrite {
+            // LMDB has failed, which only a restart repairs.
+            assert_eq!(fault, Some(WriteFault::EngineFailed));
+        } else if !recovered.contains(&failed) {
+            assert_eq!(fault, Some(WriteFault::CommitFailed), "{failed:?}");
+            wait_until("the store is writable again", || status().fault.is_none());
+            block_on(store.commit(put(2, 5_000))).unwrap();
+            drop((store, recording));
+            assert_eq!(reopen_and_check(&path), [2], "{failed:?}");
+            recovered.push(failed);
+        }
+    }
+    assert_eq!(recovered, [DiskCall::Write, DiskCall::Sync]);
 }
 
 /// Readers are not affected by write errors.

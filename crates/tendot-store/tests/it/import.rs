@@ -414,3 +414,23 @@ fn import_keeps_registrations_and_aux() {
     assert_eq!(&*block_on(store.get_aux(b"key")).unwrap().unwrap(), b"body");
     assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
 }
+
+/// An import with a clock that is behind gets the time of the last change, and changes after it are not earlier.
+#[test]
+fn times_never_decrease() {
+    let directory = ram_dir();
+    let commit = |timestamp_ms| {
+        let edits = vec![Edit::Home { prefix: format!("10.{timestamp_ms}").into() }];
+        let store = EmbeddedStore::open(directory.path()).unwrap();
+        block_on(store.commit(ChangeSet { author: "tester".into(), timestamp_ms, edits })).unwrap();
+    };
+    commit(5_000);
+    let mut importer = EmbeddedImporter::open(directory.path(), "importer", 1_000).unwrap();
+    importer.add("10.1/a".into(), &values("a")).unwrap();
+    importer.home_prefix("10.1").unwrap();
+    importer.finish(|_| {}).unwrap();
+    commit(2_000);
+    let log = block_on(EmbeddedStore::open(directory.path()).unwrap().read_log(0, 10)).unwrap();
+    let times: Vec<u64> = log.iter().map(|log_entry| log_entry.timestamp_ms).collect();
+    assert_eq!(times, [5_000; 4]);
+}

@@ -1,9 +1,10 @@
-//! A repeated migration copies only new history entries, regardless of the length of the history.
+//! A repeated migration copies only new history entries, regardless of the length of the history, and loses none.
 
 use pollster::block_on;
 use tendot_proto::HandleValue;
 use tendot_store::{
-    ChangeSet, Edit, EmbeddedStore, HistoryOrder, NameKey, Precondition, Store as _, migrate,
+    ChangeSet, Edit, EmbeddedImporter, EmbeddedStore, HistoryOrder, NameKey, Precondition, Store as _,
+    migrate,
 };
 use tendot_testing::ram_dir;
 
@@ -73,4 +74,47 @@ fn only_new_history_is_copied() {
         assert_eq!(block_on(source.get(&key)).unwrap(), block_on(target.get(&key)).unwrap(), "{name}");
     }
     assert!(block_on(target.get(&key)).unwrap().is_some());
+}
+
+/// A name that is changed while the changes of an import are being copied keeps the history entry of the import.
+#[test]
+fn names_changed_during_the_copy_of_an_import() {
+    let directory = ram_dir();
+    let (source, target) = (directory.path().join("source"), directory.path().join("target"));
+    let values = |data: &str| vec![HandleValue::new(1, "URL", format!("https://example.org/{data}"))];
+    let commit = |store: &EmbeddedStore, edit: Edit| {
+        let change = ChangeSet { author: "test".into(), timestamp_ms: 1, edits: vec![edit] };
+        block_on(store.commit(change)).unwrap();
+    };
+    let put = |name: &str, data: &str| Edit::Put {
+        name: name.into(),
+        values: values(data),
+        precondition: Precondition::NotTombstone,
+    };
+    let run = |store: &EmbeddedStore, mut edits: Vec<Edit>| {
+        let mut target = EmbeddedStore::open_target(&target).unwrap();
+        // The first step is the log, after the position was read and before the names of the import are listed.
+        let report = migrate(store, &mut target, false, |_| {
+            std::mem::take(&mut edits).into_iter().for_each(|edit| commit(store, edit));
+        });
+        assert_eq!(block_on(report).unwrap().differences, [""; 0]);
+    };
+    let store = EmbeddedStore::open(&source).unwrap();
+    NAMES.iter().for_each(|name| commit(&store, put(name, "first")));
+    run(&store, Vec::new());
+    drop(store);
+    let mut importer = EmbeddedImporter::open(&source, "importer", 2).unwrap();
+    NAMES.iter().for_each(|name| importer.add((*name).into(), &values("import")).unwrap());
+    importer.finish(|_| {}).unwrap();
+    let store = EmbeddedStore::open(&source).unwrap();
+    let removal = Edit::Remove { name: NAMES[1].into(), precondition: Precondition::Live };
+    run(&store, vec![put(NAMES[0], "later"), removal]);
+    run(&store, Vec::new());
+    let target = EmbeddedStore::open(&target).unwrap();
+    for name in NAMES {
+        let order = HistoryOrder::OldestFirst { after: 0 };
+        let key = NameKey::new(name).unwrap();
+        let histories = [&store, &target].map(|store| block_on(store.history(&key, order, 100)).unwrap());
+        assert_eq!(histories[0].entries, histories[1].entries, "{name}");
+    }
 }

@@ -15,7 +15,6 @@ mod systemd;
 
 use std::io;
 use std::path::Path;
-use std::time::SystemTime;
 
 use clap::Args;
 use demo::load_demo;
@@ -166,9 +165,8 @@ async fn open_store(settings: &ServerSettings) -> Result<(AnyStore, Option<Strin
 /// Publishes a changed site in the record of the service handle. A store that takes no writes now does not stop the server.
 async fn refresh_service_handle(registry: &Registry) {
     let mut budget = Budget::PER_REQUEST;
-    let now_ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
-    let now_ms = u64::try_from(now_ms).unwrap_or(u64::MAX);
-    match registry.refresh_service_handle(CallContext::new(&Caller::Operator, now_ms, &mut budget)).await {
+    let context = CallContext::new(&Caller::Operator, registry.now_ms(), &mut budget);
+    match registry.refresh_service_handle(context).await {
         Ok(true) => tracing::info!("site record updated in the service handle"),
         Ok(false) => {}
         Err(error) => tracing::warn!(%error, "cannot update the site record in the service handle"),

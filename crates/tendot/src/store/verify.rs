@@ -243,13 +243,19 @@ const MAX_NAMES_IN_HINT: usize = 3;
 
 /// Command that restores the names with corrupt records; `None` if there are none.
 fn restore_hint(names: &[Box<str>]) -> Option<String> {
+    // Others would have to be quoted.
+    let is_plain = |name: &str| !name.contains('\'') && escape_control(name) == name;
     let flags: Vec<String> = match names {
         [] => return None,
-        names if names.len() > MAX_NAMES_IN_HINT => vec!["--damaged".into()],
-        names => names.iter().map(|name| format!("--name '{}'", escape_control(name))).collect(),
+        names if names.len() > MAX_NAMES_IN_HINT || !names.iter().all(|name| is_plain(name)) => {
+            vec!["--damaged".into()]
+        }
+        names => names.iter().map(|name| format!("--name '{name}'")).collect(),
     };
     let flags = flags.join(" ");
-    Some(format!("restore the corrupt records: stop the server and run `tendot restore {flags} BACKUP`"))
+    Some(format!(
+        "restore the corrupt records: stop the server and run `tendot restore {flags} BACKUP`, with the same `--data`"
+    ))
 }
 
 fn report_verified(
@@ -295,4 +301,27 @@ fn report_verified(
         eprint_line(hint);
     }
     Ok(CommandStatus::Negative)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The printed command can be pasted into a shell, whatever the names are.
+    #[test]
+    fn hints_contain_no_names_to_quote() {
+        let hint = |names: &[&str]| {
+            let names: Vec<Box<str>> = names.iter().map(|name| (*name).into()).collect();
+            restore_hint(&names).map(|hint| hint.split('`').nth(1).unwrap().to_owned())
+        };
+        let all = Some("tendot restore --damaged BACKUP".to_owned());
+        assert_eq!(hint(&[]), None);
+        assert_eq!(
+            hint(&["10.1/A;B", "10.1/$C"]),
+            Some("tendot restore --name '10.1/A;B' --name '10.1/$C' BACKUP".to_owned())
+        );
+        assert_eq!(hint(&["10.1/A", "10.1/X';/TMP/Y;'"]), all);
+        assert_eq!(hint(&["10.1/A\u{200b}"]), all);
+        assert_eq!(hint(&["10.1/1", "10.1/2", "10.1/3", "10.1/4"]), all);
+    }
 }

@@ -98,13 +98,14 @@ impl Lmdb {
             data_file = DataFileLock::acquire(directory)?;
         }
         let env = environment::open_environment(directory, false)?;
-        meta_sync::sync_meta_pages(&env).map_err(io_error(directory))?;
         // Slots of killed readers would keep old pages from being reused.
         env.clear_stale_readers().map_err(io_error(directory))?;
         let databases = Self::open_databases(&env, directory)?;
         let databases = databases.ok_or_else(|| OpenError::NotAStore { directory: directory.into() })?;
         let mut lmdb = Self::new(env, databases);
         lmdb.check_format(directory)?;
+        // Not before: another program may be writing the file if it is not a store.
+        meta_sync::sync_meta_pages(&lmdb.env).map_err(io_error(directory))?;
         import::recover_interrupted(&lmdb).map_err(store_error(directory))?;
         lmdb.data_file = data_file;
         lmdb.start_buffering().map_err(store_error(directory))?;
@@ -202,6 +203,15 @@ impl Lmdb {
         decode_head(value).ok_or_else(|| checksum::corrupt(HEAD_META_KEY, META_ITEM, "wrong length"))
     }
 
+    /// Time of the last log entry; 0 if there is none.
+    pub(crate) fn last_timestamp_ms(&self) -> Result<u64, StoreError> {
+        let txn = self.begin_read()?;
+        let head = self.read_head(&txn)?;
+        // An unreadable entry is reported when it is read.
+        let last = self.log_entry(&txn, head.sequence).ok().flatten();
+        Ok(last.map_or(0, |log_entry| log_entry.timestamp_ms))
+    }
+
     pub(crate) fn write_head(&self, txn: &mut RwTxn<'_>, head: &StoreHead) -> Result<(), heed::Error> {
         let StoreHead { revision, sequence, log_hash } = head;
         let value = [&revision.to_le_bytes()[..], &sequence.to_le_bytes(), &log_hash.0].concat();
@@ -256,6 +266,25 @@ mod tests {
 
     use super::*;
     use crate::EmbeddedStore;
+
+    /// The LMDB database of another program is refused without a write.
+    #[test]
+    fn other_databases_are_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let env = environment::open_environment(directory.path(), false).unwrap();
+        let created = env.create_databases_and_commit(env.write_txn().unwrap(), |opener, txn| {
+            let entries = opener.create_database::<Bytes, Bytes>(txn, Some("entries"))?;
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(entries))
+        });
+        created.unwrap();
+        drop(env);
+        let path = directory.path().join("data.mdb");
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        let error = EmbeddedStore::open(directory.path()).unwrap_err();
+        assert!(matches!(error, OpenError::NotAStore { .. }), "{error}");
+        assert_eq!(path.metadata().unwrap().modified().unwrap(), std::time::SystemTime::UNIX_EPOCH);
+    }
 
     /// A store of another format is refused with its format, although it lacks databases of this one.
     #[test]

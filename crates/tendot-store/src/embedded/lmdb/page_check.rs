@@ -7,7 +7,6 @@
 use std::cmp::Ordering;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -78,7 +77,8 @@ impl PageFile {
         let page_size = env.unnamed_database_stat().page_size;
         for _ in 0..MAX_ATTEMPTS {
             let txn = env.read_txn()?;
-            let mut pages = match Self::open(&file, page_size) {
+            // An error is not damage: there may be no file descriptor left.
+            let mut pages = match Self::read(File::open(&file)?, page_size) {
                 Ok(pages) => pages,
                 Err(error) => return Ok(Err(error)),
             };
@@ -92,15 +92,14 @@ impl PageFile {
             // Two commits may have happened in between, but not every time.
             thread::sleep(RETRY_DELAY);
         }
-        Ok(Err("LMDB reads a state that is not the latest".into()))
+        Err(io::Error::other("LMDB reads a state that is not the latest").into())
     }
 
-    /// Opens the file and reads both meta pages.
-    fn open(file: &Path, page_size: u32) -> PageCheckResult<Self> {
+    /// Reads both meta pages.
+    fn read(file: File, page_size: u32) -> PageCheckResult<Self> {
         if !Self::IS_SUPPORTED {
             return Err("LMDB page check is not supported on this platform".into());
         }
-        let file = File::open(file).map_err(read_error)?;
         let meta =
             MetaPage { transaction: 0, last: 0, free: TreeHeader::default(), main: TreeHeader::default() };
         let mut pages = Self { file, size: page_size as usize, metas: [meta; 2] };

@@ -112,8 +112,10 @@ impl MonitorTask {
             Err(error) => return self.cluster.record_unreachable(index, &error),
         };
         let follows_log = self.cluster.record_status(index, &status);
-        let client = self.record_timeline(client, &status).await;
-        let Some(client) = client.filter(|_| follows_log) else { return };
+        self.save_timeline();
+        if !follows_log {
+            return self.record_timeline(client, &status).await;
+        }
         if status.is_primary && (is_reconnected || !is_same) {
             self.cluster.needs_revalidation.store(true, Ordering::SeqCst);
         }
@@ -127,33 +129,37 @@ impl MonitorTask {
                 tracing::error!(host = %host.address, %error, "unreadable log entry; all cached records invalidated");
                 restart();
             }
-            Err(_) => drop(Object::take(client)),
+            Err(_) => return drop(Object::take(client)),
+        }
+        // Last, because it may wait for the lock of a commit.
+        self.record_timeline(client, &status).await;
+    }
+
+    /// Writes the highest timeline to the file of this server.
+    fn save_timeline(&self) {
+        if self.cluster.has_unsaved_timeline() {
+            let cluster = Arc::clone(&self.cluster);
+            // Not awaited: a disk that hangs must not stop the polls. A failure is logged, and the next poll repeats it.
+            drop(tokio::task::spawn_blocking(move || cluster.save_timeline()));
         }
     }
 
-    /// Records the highest timeline in the file of this server and in every primary that has a lower one, so that other servers
-    /// refuse a superseded primary even if they reach no other host. Returns the connection if it can be used again.
-    async fn record_timeline(&self, client: Object, status: &HostStatus) -> Option<Object> {
-        if self.cluster.has_unsaved_timeline() {
-            let cluster = Arc::clone(&self.cluster);
-            // A failure is logged, and repeated by the next poll.
-            let _ = tokio::task::spawn_blocking(move || cluster.save_timeline()).await;
-        }
+    /// Records the highest timeline in every primary that has a lower one, so that other servers refuse a superseded primary even if
+    /// they reach no other host.
+    async fn record_timeline(&self, client: Object, status: &HostStatus) {
         let highest = self.cluster.highest_timeline().filter(|highest| {
             let is_recorded = status
                 .recorded_timeline
                 .is_some_and(|recorded| recorded == *highest || highest.is_superseded_by(recorded));
             status.is_primary && status.timeline.system == Some(highest.system) && !is_recorded
         });
-        let Some(highest) = highest else { return Some(client) };
+        let Some(highest) = highest else { return };
         let sql = record_timeline_sql(highest);
         if let Err(error) = with_timeout(self.timeout, client.batch_execute(&sql)).await {
             // Other transactions may hold the lock; the next poll repeats it.
             tracing::debug!(%error, %highest, "cannot record the timeline");
             drop(Object::take(client));
-            return None;
         }
-        Some(client)
     }
 
     /// Timeline of a host, if the database has timelines.

@@ -49,8 +49,8 @@ impl PrimaryState {
         }
     }
 
-    /// Forgets the highest timeline if no host has its system: all of them were replaced by another database, such as by
-    /// `pg_upgrade` or from a dump.
+    /// Forgets the highest timeline if no host has its system, or had it when it was last reached: all of them were replaced by
+    /// another database, such as by `pg_upgrade` or from a dump.
     pub(super) fn forget_other_systems(&mut self, systems: &[u64]) {
         let Some(highest) = self.highest else { return };
         if !systems.is_empty() && !systems.contains(&highest.system) {
@@ -145,14 +145,14 @@ impl Cluster {
         self.primary_changed.notify_waiters();
     }
 
-    /// Systems of all hosts that answer; none while a host was not polled yet, or just failed.
+    /// Systems of all hosts, of those that are unreachable as they were; none while a host was not polled yet, or just failed.
     fn systems_if_known(&self) -> Vec<u64> {
         let observations = || self.hosts.iter().map(ClusterHost::observation);
         if observations().any(|observation| observation.state == HostState::Unknown) {
             return Vec::new();
         }
-        let reachable = observations().filter(|observation| observation.state != HostState::Unreachable);
-        reachable.filter_map(|observation| observation.timeline.system).collect()
+        // A host that was replaced says so with its first answer.
+        observations().filter_map(|observation| observation.timeline.system).collect()
     }
 }
 
@@ -191,5 +191,51 @@ impl<'c> OpenedHost<'c> {
         let (system, recorded) = (self.timeline.system, self.recorded);
         let recorded = recorded.filter(|recorded| system == Some(recorded.system));
         self.timeline.current.filter(|_| self.is_primary).into_iter().chain(recorded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PostgresSettings;
+    use crate::postgres::cluster::connection_string::ConnectionString;
+
+    fn cluster() -> Cluster {
+        let settings = PostgresSettings::default();
+        let address = ConnectionString::parse("postgres://a@127.0.0.1:1,127.0.0.1:2/a", &settings).unwrap();
+        Cluster::new(&address, &settings).unwrap()
+    }
+
+    /// Status of a host of this system that accepts writes.
+    fn status(system: u64) -> HostStatus {
+        let current = Some(Timeline { system, number: 1 });
+        HostStatus {
+            is_primary: true,
+            sequence: 1,
+            last_commit: None,
+            is_confirmed: false,
+            timeline: HostTimeline { system: Some(system), current },
+            recorded_timeline: None,
+            clock_ms: 0,
+            measured_at: Instant::now(),
+        }
+    }
+
+    /// A host of another system does not take over while the right one is unreachable, but does when all were replaced.
+    #[test]
+    fn hosts_of_other_systems_do_not_take_over() {
+        let cluster = cluster();
+        let poll = |index, system| {
+            cluster.record_status(index, &status(system));
+            cluster.primary_state().host
+        };
+        assert_eq!(poll(0, 7), Some(0));
+        assert_eq!(poll(1, 8), Some(0));
+        cluster.record_unreachable(0, &DatabaseError::NoHost);
+        assert_eq!(poll(1, 8), None);
+        assert_eq!(poll(0, 7), Some(0));
+        cluster.record_unreachable(0, &DatabaseError::NoHost);
+        // Replaced, too.
+        assert_eq!(poll(0, 8), Some(0));
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 
 use tokio_postgres::Row;
 
@@ -90,6 +90,8 @@ pub(crate) fn record_timeline_sql(timeline: Timeline) -> String {
 pub(crate) struct TimelineFile {
     path: PathBuf,
     written: Mutex<Option<Timeline>>,
+    /// Held while the file is written, so that `written` is never locked while waiting for the disk.
+    writing: Mutex<()>,
     /// Whether the last write failed, so that the log does not repeat it.
     has_failed: AtomicBool,
 }
@@ -103,7 +105,8 @@ impl TimelineFile {
             Ok(metadata) if metadata.len() > MAX_FILE_BYTES => return Err(invalid_file()),
             Ok(_) => Some(std::fs::read_to_string(path)?.parse().map_err(|()| invalid_file())?),
         };
-        Ok(Self { path: path.into(), written: Mutex::new(written), has_failed: AtomicBool::new(false) })
+        let (written, writing) = (Mutex::new(written), Mutex::new(()));
+        Ok(Self { path: path.into(), written, writing, has_failed: AtomicBool::new(false) })
     }
 
     /// Timeline in the file.
@@ -111,8 +114,13 @@ impl TimelineFile {
         *self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a timeline, and logs the first of several failures.
+    /// Writes a timeline, and logs the first of several failures. Does nothing while another thread writes: the next poll repeats it.
     pub(crate) fn save(&self, timeline: Timeline) {
+        let _writing = match self.writing.try_lock() {
+            Err(TryLockError::WouldBlock) => return,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Ok(writing) => writing,
+        };
         match self.write(timeline) {
             Ok(()) => self.has_failed.store(false, Ordering::Relaxed),
             Err(error) if !self.has_failed.swap(true, Ordering::Relaxed) => tracing::error!(
@@ -126,7 +134,7 @@ impl TimelineFile {
 
     /// Replaces the content durably, unless it is this timeline already or a higher one of the same system.
     fn write(&self, timeline: Timeline) -> io::Result<()> {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = self.timeline();
         if written.is_some_and(|written| written == timeline || timeline.is_superseded_by(written)) {
             return Ok(());
         }
@@ -138,7 +146,7 @@ impl TimelineFile {
         std::fs::rename(&draft, &self.path)?;
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         sync_dir(parent.unwrap_or(Path::new(".")))?;
-        *written = Some(timeline);
+        *self.written.lock().unwrap_or_else(PoisonError::into_inner) = Some(timeline);
         Ok(())
     }
 }
@@ -170,6 +178,35 @@ mod tests {
         for text in ["", "7", "7/", "/1", "7/x", "7/1/2"] {
             assert_eq!(text.parse::<Timeline>(), Err(()), "{text}");
         }
+    }
+
+    /// A disk that hangs while the file is written blocks neither the threads that read the timeline nor those that would write it.
+    #[test]
+    fn slow_disks_do_not_block_other_threads() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("timeline");
+        let draft = path.with_extension(format!("{}.part", std::process::id()));
+        // Opening a pipe waits for its other end.
+        rustix::fs::mknodat(rustix::fs::CWD, &draft, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        let file = TimelineFile::open(&path).unwrap();
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(|| {
+                // Again if it met the check below.
+                while !file.has_failed.load(Ordering::Relaxed) {
+                    file.save(timeline(7, 2));
+                }
+            });
+            tendot_testing::wait_until("the file is being written", || file.writing.try_lock().is_err());
+            file.save(timeline(7, 3));
+            assert_eq!(file.timeline(), None);
+            assert!(!writing.is_finished());
+            drop(std::fs::File::open(&draft).unwrap());
+        });
+        // A pipe cannot be synced.
+        assert!(file.has_failed.load(Ordering::Relaxed));
+        std::fs::remove_file(&draft).unwrap();
+        file.save(timeline(7, 3));
+        assert_eq!(file.timeline(), Some(timeline(7, 3)));
     }
 
     #[test]

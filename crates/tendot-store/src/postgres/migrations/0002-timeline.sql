@@ -2,5 +2,7 @@
 -- by servers, also into a superseded primary, so that servers that see no other host refuse it, too.
 alter table tendot_counters add column if not exists timeline text;
 
--- Time of the last log entry: later ones are never earlier. Null before the first commit of a version that writes it.
+-- Time of the last log entry: later ones are never earlier. Null in an empty log.
 alter table tendot_counters add column if not exists timestamp_ms bigint;
+update tendot_counters set timestamp_ms = (select timestamp_ms from tendot_log order by sequence desc limit 1)
+    where id = 1 and timestamp_ms is null;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tendot_store::{Edit, PostgresOpenError, PostgresSettings, PostgresStore, Precondition};
+use tendot_store::{Edit, PostgresOpenError, PostgresSettings, PostgresStore, Precondition, Store as _};
 
 use tendot_testing::postgres::{PostgresServer, chown_private_file};
 use tendot_testing::wait_until_async;
@@ -182,6 +182,31 @@ fn schema_migration_is_atomic() {
         other.batch_execute("rollback").await.unwrap();
         assert_eq!(server.query_text(&database, COUNT_TABLES).await, "0");
         commit(&open(&address).await, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
+    });
+}
+
+/// A migration from the first schema takes the time of the last change, so that the next one is not earlier.
+#[test]
+fn migration_takes_the_time_of_the_last_change() {
+    block_on(async {
+        let (server, database) = server_and_database();
+        let address = server.url(&database);
+        let store = open(&address).await;
+        commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
+        drop(store);
+        let later_ms: u64 = 4_102_444_800_000;
+        let statements = [
+            &format!("update tendot_log set timestamp_ms = {later_ms}"),
+            "alter table tendot_counters drop column timestamp_ms, drop column timeline",
+            "update tendot_schema set version = 6, compatible = 6",
+        ];
+        for statement in statements {
+            server.execute(&database, statement).await;
+        }
+        let store = open(&address).await;
+        commit(&store, vec![put("10.1000/2", "x", Precondition::Absent)]).await.unwrap();
+        let log = store.read_log(0, 10).await.unwrap();
+        assert!(log.iter().all(|log_entry| log_entry.timestamp_ms == later_ms), "{log:?}");
     });
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tendot_store::{
-    CommitError, HostRole, PostgresOpenError, PostgresSettings, PostgresStore, Precondition, StoreError,
+    CommitError, HostRole, NameKey, PostgresOpenError, PostgresSettings, PostgresStore, Precondition,
+    Store as _, StoreError,
 };
 use tendot_testing::postgres::{PostgresCluster, PostgresServer};
 use tendot_testing::wait_until_async;
 
-use super::{block_on, commit, open, put, settings};
+use super::{block_on, commit, open, put, server_and_database, settings};
 
 /// URL of the database with these hosts, in this order.
 fn url(hosts: &[&PostgresServer]) -> String {
@@ -35,6 +36,30 @@ async fn wait_until_caught_up(store: &PostgresStore) {
 
 fn with_file(path: &Path) -> PostgresSettings {
     PostgresSettings { timeline_file: Some(path.into()), ..settings() }
+}
+
+/// The log is followed also while the timeline cannot be recorded in the database.
+#[test]
+fn log_is_followed_without_a_recorded_timeline() {
+    let (server, database) = server_and_database();
+    block_on(async {
+        let address = server.url(&database);
+        let (store, other) = (open(&address).await, open(&address).await);
+        let refuse = "begin; create function refuse() returns trigger language plpgsql as \
+                      $$ begin raise exception 'not now'; end $$; \
+                      create trigger refuse before update of timeline on tendot_counters execute function refuse(); \
+                      alter table tendot_counters disable trigger refuse; \
+                      update tendot_counters set timeline = null; \
+                      alter table tendot_counters enable trigger refuse; commit";
+        server.execute(&database, refuse).await;
+        let key = NameKey::new("10.1000/a").unwrap();
+        let counters = store.change_counters().unwrap();
+        for _ in 0..3 {
+            let version = counters.version_of(&key).unwrap();
+            create(&other, "10.1000/a").await.unwrap();
+            wait_until_async("the change is seen", async || !counters.is_current(version)).await;
+        }
+    });
 }
 
 /// Every write that begins after the promotion was seen is in the promoted host: even after a restart, in any order of hosts, and

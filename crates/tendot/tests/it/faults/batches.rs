@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 use tendot_testing::http::HttpRequest;
-use tendot_testing::{WAIT_TIMEOUT, wait_for};
 
-use super::ledger::{Action, Batch, Ledger, Outcome, url};
-use super::request::{ClassifiedResponse, Connections, is_temporary};
+use super::ledger::{Action, Batch, Ledger, Outcome, UNKNOWN_SERVER, url};
+use super::request::{ClassifiedResponse, Connections};
 use super::service::{MAIN_PREFIX, QUOTA_PREFIX};
 use super::workload::Client;
 
@@ -32,7 +31,8 @@ impl Client<'_> {
         let servers = self.attempts(server);
         let (answer, results) = send_batch(&mut self.connections, servers, &request, operations.len());
         for (operation, result) in operations.iter().zip(&results) {
-            ledger.set_server(*operation, answer.server);
+            // Another server than the first may repeat results that it does not know yet.
+            ledger.set_server(*operation, if answer.server == server { server } else { UNKNOWN_SERVER });
             record_result(ledger, *operation, result);
         }
         ledger.batches.lock().unwrap().push(Batch { request, operations, results });
@@ -42,23 +42,16 @@ impl Client<'_> {
 /// Sends a batch until the response has all results; returns it and the results.
 pub(super) fn send_batch(
     connections: &mut Connections<'_>,
-    mut server: impl FnMut() -> usize,
+    server: impl FnMut() -> usize,
     request: &HttpRequest,
     lines: usize,
 ) -> (ClassifiedResponse, Vec<Json>) {
-    wait_for("the batch has results", || {
-        // Resent at once, the batch of a lost connection may still be running.
-        let answer = connections.send(server(), request, WAIT_TIMEOUT);
-        if answer.status == 200 {
-            let results = answer.response.json_lines();
-            assert_eq!(results.len(), lines, "{results:?}");
-            return Some((answer, results));
-        }
-        let may_succeed =
-            answer.status == 0 || answer.outcome == Outcome::Unknown || is_temporary(&answer.code);
-        assert!(may_succeed, "{}", answer.response.text());
-        None
-    })
+    // Resent at once, the batch of a lost connection may still be running.
+    let answer = connections.send_until_answered(server, request);
+    assert_eq!(answer.status, 200, "{}", answer.response.text());
+    let results = answer.response.json_lines();
+    assert_eq!(results.len(), lines, "{results:?}");
+    (answer, results)
 }
 
 /// Records the result of a line.

@@ -25,6 +25,11 @@ fn acknowledged_changes_survive_full_ext4() {
     check_full_disk(|| MountedDisk::ext4(24 << 20));
 }
 
+#[test]
+fn acknowledged_changes_survive_full_xfs() {
+    check_full_disk(MountedDisk::xfs);
+}
+
 fn check_full_disk(mount: impl Fn() -> MountedDisk) {
     let fills = repetitions("TENDOT_TEST_DISK_FILLS", 2, 25);
     let mut rng = seeded_rng();

@@ -18,6 +18,9 @@ pub(super) enum Outcome {
     Unknown,
 }
 
+/// In place of a server: it is not known which one made the change.
+pub(super) const UNKNOWN_SERVER: usize = usize::MAX;
+
 /// State of a name that a client has read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum ObservedState {
@@ -114,6 +117,8 @@ pub(super) enum ProposalState {
 pub(super) struct Token {
     pub(super) id: String,
     pub(super) secret: String,
+    /// Server that made it.
+    pub(super) server: usize,
     pub(super) is_revoked: bool,
 }
 

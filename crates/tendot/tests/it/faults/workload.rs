@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use tendot_testing::http::HttpRequest;
 use tendot_testing::{SeededRng, WAIT_TIMEOUT};
 
-use super::ledger::{Action, KeyedRegistration, ObservedState, Outcome, Token, url};
+use super::ledger::{Action, KeyedRegistration, ObservedState, Outcome, Token, UNKNOWN_SERVER, url};
 use super::load::Load;
 use super::request::{ClassifiedResponse, Connections, is_temporary};
 use super::service::{HANDLE_PREFIX, MAIN_PREFIX, QUOTA_PREFIX};
@@ -94,7 +94,9 @@ impl<'w> Client<'w> {
     pub(super) fn finish(&self, operation: usize, answer: &ClassifiedResponse) {
         // A lost connection means that the server was killed; a response with an unknown outcome does not.
         let is_server_dead = answer.status == 0 && self.load.settings.lost_connection_means_kill;
-        self.load.ledger.set_server(operation, answer.server);
+        // A repeated reply may come from a server that does not know the change yet.
+        let is_replayed = answer.response.header("idempotency-replayed") == Some("true");
+        self.load.ledger.set_server(operation, if is_replayed { UNKNOWN_SERVER } else { answer.server });
         self.load.ledger.finish(operation, answer.outcome, is_server_dead);
     }
 
@@ -187,7 +189,8 @@ impl<'w> Client<'w> {
             None => self.create_token(),
             Some(token) if self.rng.percent(30) => self.revoke_token(token),
             Some(token) => {
-                let server = self.server();
+                // Others may read it from a standby that does not have it yet.
+                let server = self.load.ledger.tokens.lock().unwrap()[token].server;
                 self.register_with_token(token, server, true);
             }
         }
@@ -203,7 +206,7 @@ impl<'w> Client<'w> {
             let [id, secret] = ["id", "token"].map(|member| json[member].as_str().unwrap().to_owned());
             let mut tokens = self.load.ledger.tokens.lock().unwrap();
             self.token = Some(tokens.len());
-            tokens.push(Token { id, secret, is_revoked: false });
+            tokens.push(Token { id, secret, server, is_revoked: false });
         }
     }
 

@@ -37,11 +37,16 @@ fn moved_and_deleted_data_directory() {
     };
     fs::rename(dir.file("data"), dir.file("old")).unwrap();
     check_refused(0);
+    server.wait_for_log("the store cannot be written; move its data file back");
+    check_refused(0);
     fs::rename(dir.file("old"), dir.file("data")).unwrap();
     assert!(write(1) < 300);
+    let logged = server.wait_for_log("the store is writable again");
+    assert!(!logged.iter().any(|line| line.contains("cannot be written")), "logged twice: {logged:?}");
     assert_eq!((readiness("/readyz?write"), writable()), (ready, 1.0));
     fs::remove_dir_all(dir.file("data")).unwrap();
     check_refused(2);
+    server.wait_for_log("the store cannot be written; move its data file back");
     assert_eq!(server.get("/api/handles/10.5555/moved").status, 404);
 }
 

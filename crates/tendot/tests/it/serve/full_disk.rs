@@ -103,6 +103,24 @@ impl SmallServer {
         self.refused.len() - refused_before
     }
 
+    /// Checks that log, health checks and metrics say that the disk is full.
+    fn check_status(&mut self) {
+        self.server.wait_for_log("the disk is full: changes that do not fit are refused; free space");
+        let mut attempts = 0;
+        wait_until("the health checks say that the disk is full", || {
+            // A smaller change that fits ends the state.
+            self.register(&format!("10.70000/status-{attempts}"));
+            attempts += 1;
+            let responses = ["/readyz", "/readyz?write"].map(|target| {
+                let response = self.server.get(target);
+                (response.status, response.text().into_owned())
+            });
+            let reason = "read-only: the disk is full\n";
+            responses == [(200, format!("ready, {reason}")), (503, reason.to_owned())]
+                && self.server.metric("tendot_store_writable") == 0.0
+        });
+    }
+
     /// Checks that exactly the acknowledged names exist.
     fn check_names(&self) {
         let (mut found, mut after) = (BTreeSet::new(), String::new());
@@ -137,6 +155,7 @@ fn check(disk: &MountedDisk) {
         server.register(&name);
     }
     assert!(server.refused.iter().any(|name| name.contains("single")), "the disk is not full");
+    server.check_status();
     // Each name twice: the second line is not overwritten by the first one when the batch is sent again.
     let (keyed, second) = (names("keyed", LINES / 8), "https://example.org/second");
     let mut lines: Vec<String> = keyed.iter().map(|name| line(name)).collect();
@@ -174,6 +193,7 @@ fn check(disk: &MountedDisk) {
     assert!(server.refused.is_empty());
     server.check_names();
     assert_eq!(server.server.get("/readyz?write").status, 200);
+    server.server.wait_for_log("the store is writable again");
     assert_eq!(server.server.terminate(), Some(0));
     let data = disk.path().join("data");
     dir.run_ok(&["verify", "--data", data.to_str().unwrap()]);

@@ -18,3 +18,4 @@ mod thread_limit;
 mod tls;
 mod udp_flood;
 mod units;
+mod wrong_clock;

@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value as Json, json};
 use tendot_store::EmbeddedStore;
 
 use super::{StoreDir, generate_records, to_lines};
-use crate::support::stderr;
+use crate::support::{run_by, stderr};
 
 #[test]
 fn backups_are_restored() {
@@ -73,6 +75,43 @@ fn backups_are_restored() {
         assert!(stderr(&output).contains(reason), "{}", stderr(&output));
         assert!(other_store.run_ok(&["export"]) == exported);
     }
+}
+
+/// A backup that is killed while it writes leaves the earlier one. Run again, it is complete, and removes what was left.
+#[test]
+fn killed_backups_are_run_again() {
+    const KILLED_AT_BYTES: u64 = 64 << 10;
+    let store = StoreDir::new();
+    let file = store.dir.write("records.jsonl", to_lines(&generate_records(2_000)));
+    store.import(&[&file], 0);
+    let target = store.dir.path().join("copies");
+    fs::create_dir(&target).unwrap();
+    let backup = target.join("backup");
+    let arguments = ["backup", backup.to_str().unwrap()];
+    store.run_ok(&arguments);
+    let earlier = fs::read(&backup).unwrap();
+    assert!(earlier.len() as u64 > 2 * KILLED_AT_BYTES);
+    store.import(&[&store.dir.write("more.jsonl", "{\"handle\":\"10.1000/more\",\"values\":[]}")], 0);
+    let exported = store.run_ok(&["export"]);
+
+    // The limit of file sizes ends the process by a signal, in the middle of a write.
+    let limit = ["prlimit", &format!("--fsize={KILLED_AT_BYTES}"), "--core=0"];
+    let output = run_by(&limit, &store.command(&arguments)).output().unwrap();
+    assert!(output.status.signal().is_some(), "{}", stderr(&output));
+    assert!(fs::read(&backup).unwrap() == earlier);
+    let files = || -> Vec<_> { fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().path()).collect() };
+    let left: Vec<_> = files().into_iter().filter(|file| *file != backup).collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(left[0].metadata().unwrap().len(), KILLED_AT_BYTES);
+    // Newer ones may belong to another backup.
+    let hour_ago = SystemTime::now() - Duration::from_secs(3_600);
+    fs::File::options().write(true).open(&left[0]).unwrap().set_modified(hour_ago).unwrap();
+
+    store.run_ok(&arguments);
+    assert_eq!(files(), std::slice::from_ref(&backup));
+    let restored = StoreDir::new();
+    restored.run_ok(&["restore", backup.to_str().unwrap()]);
+    assert!(restored.run_ok(&["export"]) == exported);
 }
 
 #[test]

@@ -11,6 +11,22 @@ pub(crate) fn tendot() -> Command {
     command
 }
 
+/// A program with arguments that runs a command, such as `prlimit`.
+pub(crate) fn run_by(program: &[&str], command: &Command) -> Command {
+    let mut runner = Command::new(program[0]);
+    runner.args(&program[1..]).arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => runner.env(name, value),
+            None => runner.env_remove(name),
+        };
+    }
+    if let Some(dir) = command.get_current_dir() {
+        runner.current_dir(dir);
+    }
+    runner
+}
+
 /// Exit code, standard output and standard error.
 pub(crate) fn text_output(command: &mut Command) -> (Option<i32>, String, String) {
     let output = command.output().unwrap();

@@ -7,7 +7,7 @@ mod native_session;
 mod server;
 mod terminal;
 
-pub(crate) use command::{TENDOT, output_with_input, stderr, tendot, text_output};
+pub(crate) use command::{TENDOT, output_with_input, run_by, stderr, tendot, text_output};
 pub(crate) use database::{StoreKind, TestDatabase, tests_per_store};
 pub(crate) use dir::TestDir;
 pub(crate) use native_session::{NativeSession, SESSION_HOLDER, sessions};

@@ -195,14 +195,26 @@ impl TestServer {
         self.request("PUT", &format!("/api/handles/{name}")).body(values.to_string())
     }
 
-    /// Waits for a log line that contains this text.
+    /// Waits for a log line that contains this text; returns the lines before it that were not read yet.
     #[track_caller]
-    pub(crate) fn wait_for_log(&self, text: &str) {
+    pub(crate) fn wait_for_log(&self, text: &str) -> Vec<String> {
+        let mut before = Vec::new();
         loop {
             let line = self.process().log.recv_timeout(WAIT_TIMEOUT);
-            if line.unwrap_or_else(|_| panic!("`{text}` was not logged")).contains(text) {
-                break;
+            let line = line.unwrap_or_else(|_| panic!("`{text}` was not logged"));
+            if line.contains(text) {
+                return before;
             }
+            before.push(line);
+        }
+    }
+
+    /// Waits for a log line that contains this text, also before the server was ready.
+    #[track_caller]
+    pub(crate) fn wait_for_startup_log(&self, text: &str) {
+        let is_logged = self.process().startup.contains(text);
+        if !is_logged {
+            self.wait_for_log(text);
         }
     }
 
