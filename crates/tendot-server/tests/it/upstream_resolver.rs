@@ -760,7 +760,7 @@ fn incomplete_locations_are_not_cached() {
     // The trace says what is missing, and whether that may change.
     for (name, expected) in [
         ("INCLUDES", Some(("cannot fetch `10.9999/PLACES`: ", "not cached"))),
-        ("DANGLING", Some(("no locations in `10.5555/NONE`: ", "correct the record"))),
+        ("DANGLING", Some(("no locations in `10.5555/NONE`: ", "fix the record"))),
         ("COMPLETE", None),
     ] {
         let trace = server.get(&format!("/10.5555/{name}?explain=json")).json();

@@ -87,7 +87,7 @@ fn writes_go_to_the_promoted_host() {
         .output()
         .unwrap();
     let messages = stderr(&output);
-    assert!(messages.contains("was superseded by a promotion: it is on timeline 1"), "{messages}");
+    assert!(messages.contains("has been superseded: it is on timeline 1"), "{messages}");
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(old.psql("select count(*) from tendot_records where name = '10.1000/lost'"), "0");
 }

@@ -41,7 +41,7 @@ fn limit_of_threads() {
             }
             Err(output) => {
                 let is_clear =
-                    output.contains("error: cannot start") && output.contains("hint: raise the limit");
+                    output.contains("error: cannot start") && output.contains("hint: raise the thread limit");
                 assert!(is_clear && !output.contains("panicked"), "{limit}: {output}");
                 failed.push(limit);
             }
