@@ -15,5 +15,10 @@ pub(crate) fn check(bytes: &[u8]) {
     let (first, second) = sent.split_at(usize::from(*division).min(sent.len()));
     let divided = exchange(&[first, second]);
     let statuses = [&whole, &divided].map(|received| first_status(received));
-    assert_eq!(statuses[0], statuses[1], "whole, and divided at {}", first.len());
+    // A head without an end may be refused when its beginning is read, or not be answered at all.
+    let has_end =
+        sent.windows(2).any(|two| two == b"\n\n") || sent.windows(3).any(|three| three == b"\n\r\n");
+    if has_end || !statuses.contains(&None) {
+        assert_eq!(statuses[0], statuses[1], "whole, and divided at {}", first.len());
+    }
 }

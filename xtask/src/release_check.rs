@@ -1,6 +1,7 @@
 //! Release checks: packages build by themselves, and the crates compile with the oldest supported Rust version.
 
 use std::fs;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use xshell::cmd;
@@ -18,8 +19,24 @@ pub(crate) fn check(report: &Report) {
 /// Makes the packages of all crates that are to be published, and builds each from its package and those of the others. Nothing is
 /// uploaded.
 fn check_packages() -> Result<()> {
+    remove_unpacked_packages()?;
     let sh = shell()?;
     Ok(cmd!(sh, "cargo publish --dry-run --workspace --locked --allow-dirty --quiet").run()?)
+}
+
+/// Removes the packages that an earlier check has unpacked: Cargo does not notice that one of the same version has changed.
+fn remove_unpacked_packages() -> Result<()> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).context("no CARGO_HOME")?;
+    let Ok(registries) = fs::read_dir(home.join("registry/src")) else { return Ok(()) };
+    for registry in registries {
+        let registry = registry?;
+        // Names of registries in directories have no host before the hyphen.
+        if registry.file_name().to_string_lossy().starts_with('-') {
+            fs::remove_dir_all(registry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Compiles the crates with the version in `rust-version`, which is installed if it is missing.

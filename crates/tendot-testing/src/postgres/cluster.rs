@@ -38,6 +38,8 @@ impl PostgresCluster {
             let sql = "select pg_wal_lsn_diff(pg_last_wal_receive_lsn(), '0/0')::bigint";
             server.psql(sql).parse::<u64>().unwrap()
         };
+        // Nothing arrives after the comparison, even from a primary that is alive.
+        self.standbys.iter().for_each(PostgresServer::stop_receiving);
         let [one, two] = &self.standbys;
         let [first, second] = STANDBY_NAMES;
         let (best, other, name) =

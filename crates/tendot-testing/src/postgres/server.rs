@@ -210,6 +210,13 @@ impl PostgresServer {
         run_checked(pg_command("pg_ctl").args(["promote", "-s", "-w", "-D"]).arg(self.dir.join("data")));
     }
 
+    /// Stops replication to a standby.
+    pub fn stop_receiving(&self) {
+        self.alter_system("primary_conninfo = ''");
+        let receivers = || self.psql("select count(*) from pg_stat_wal_receiver");
+        wait_until("the standby receives nothing", || receivers() == "0");
+    }
+
     /// Lets a standby follow another primary, under a name.
     pub fn set_primary(&self, primary: &Self, name: &str) {
         self.alter_system(&primary_conninfo(primary.port, name));
