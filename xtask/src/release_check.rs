@@ -1,7 +1,7 @@
 //! Release checks: packages build by themselves, and the crates compile with the oldest supported Rust version.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use xshell::cmd;
@@ -19,13 +19,23 @@ pub(crate) fn check(report: &Report) {
 /// Makes the packages of all crates that are to be published, and builds each from its package and those of the others. Nothing is
 /// uploaded.
 fn check_packages() -> Result<()> {
-    remove_unpacked_packages()?;
+    let target = root().join("target/packages");
+    remove_earlier_packages(&target)?;
     let sh = shell()?;
-    Ok(cmd!(sh, "cargo publish --dry-run --workspace --locked --allow-dirty --quiet").run()?)
+    let publish = cmd!(sh, "cargo publish --dry-run --workspace --locked --allow-dirty --quiet");
+    Ok(publish.arg("--target-dir").arg(target).run()?)
 }
 
-/// Removes the packages that an earlier check has unpacked: Cargo does not notice that one of the same version has changed.
-fn remove_unpacked_packages() -> Result<()> {
+/// Removes the packages that an earlier check has unpacked and compiled: Cargo does not notice that one of the same version has changed.
+fn remove_earlier_packages(target: &Path) -> Result<()> {
+    if let Ok(compiled) = fs::read_dir(target.join("debug/.fingerprint")) {
+        for package in compiled {
+            let package = package?;
+            if package.file_name().to_string_lossy().starts_with("tendot") {
+                fs::remove_dir_all(package.path())?;
+            }
+        }
+    }
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).context("no CARGO_HOME")?;
     let Ok(registries) = fs::read_dir(home.join("registry/src")) else { return Ok(()) };

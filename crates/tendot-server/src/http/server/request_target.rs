@@ -63,6 +63,12 @@ pub(crate) fn check_request_line(line: &[u8]) -> Result<(), TargetFault> {
     if !is_origin_form || !target.iter().any(|byte| matches!(byte, b'<' | b'>' | b'`' | b'#')) {
         return Ok(());
     }
+    // The HTTP library rejects these as soon as it reads them, before the end of the line is known.
+    if let Some(offset) = target.iter().position(u8::is_ascii_control) {
+        return Err(TargetFault::Invalid(
+            format!("control character at byte {offset} of the request target").into(),
+        ));
+    }
     let target = encode(target);
     if target.len() > MAX_ENCODED_BYTES {
         return Err(TargetFault::Invalid("request target is not percent-encoded".into()));
@@ -142,6 +148,8 @@ mod tests {
         check("GET /a<b>?c`d#é%20 HTTP/1.1\r", Err("/a%3Cb%3E?c%60d%23%C3%A9%20"));
         check("GET //evil.net/< HTTP/1.1\r", Err("/evil.net/%3C"));
         check("GET /\\evil.net/< HTTP/1.1\r", Err("/%5Cevil.net/%3C"));
+        check("GET /a\u{7f}< HTTP/1.1\r", Err("! control character at byte 2 of the request target"));
+        check("GET /a#\t HTTP/1.1\r", Err("! control character at byte 3 of the request target"));
         check("GET /a b< HTTP/1.1\r", Err("! space at byte 2 of the request target; encode it as `%20`"));
         let long = format!("GET /{} HTTP/1.1\r", "<".repeat(MAX_ENCODED_BYTES / 3 + 1));
         check(&long, Err("! request target is not percent-encoded"));

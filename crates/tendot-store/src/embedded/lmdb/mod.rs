@@ -252,9 +252,16 @@ fn unknown_format(directory: &Path, format: &[u8]) -> OpenError {
 /// Store error of an LMDB error; unreadable pages are corruption.
 pub(crate) fn backend_error(operation: &'static str, error: heed::Error) -> StoreError {
     match &error {
-        heed::Error::Mdb(MdbError::Corrupted | MdbError::PageNotFound | MdbError::CursorFull) => {
-            StoreError::Corrupt { detail: format!("{operation}: {error}") }
-        }
+        // `BadTxn`: LMDB does not report that the root of a database cannot be read, but refuses the next operation. The last two: the entry of
+        // a database is corrupt.
+        heed::Error::Mdb(
+            MdbError::Corrupted
+            | MdbError::PageNotFound
+            | MdbError::CursorFull
+            | MdbError::BadTxn
+            | MdbError::BadDbi
+            | MdbError::Incompatible,
+        ) => StoreError::Corrupt { detail: format!("{operation}: {error}") },
         _ => StoreError::Backend { operation, error: Box::new(error) },
     }
 }
