@@ -58,12 +58,13 @@ pub(crate) fn check_request_line(line: &[u8]) -> Result<(), TargetFault> {
     if let Some(reason) = describe_fault(line) {
         return Err(TargetFault::Invalid(reason));
     }
-    let Some((method, target, Some(_))) = split_line(line) else { return Ok(()) };
-    let is_origin_form = target.first() == Some(&b'/');
-    if !is_origin_form || !target.iter().any(|byte| matches!(byte, b'<' | b'>' | b'`' | b'#')) {
+    let Some((method, target, Some(version))) = split_line(line) else { return Ok(()) };
+    // All other lines are rejected by the HTTP library, perhaps as soon as it reads a part of them.
+    let is_valid =
+        is_token(method) && target.first() == Some(&b'/') && matches!(version, b"HTTP/1.1\r" | b"HTTP/1.0\r");
+    if !is_valid || !target.iter().any(|byte| matches!(byte, b'<' | b'>' | b'`' | b'#')) {
         return Ok(());
     }
-    // The HTTP library rejects these as soon as it reads them, before the end of the line is known.
     if let Some(offset) = target.iter().position(u8::is_ascii_control) {
         return Err(TargetFault::Invalid(
             format!("control character at byte {offset} of the request target").into(),
@@ -74,6 +75,12 @@ pub(crate) fn check_request_line(line: &[u8]) -> Result<(), TargetFault> {
         return Err(TargetFault::Invalid("request target is not percent-encoded".into()));
     }
     Err(TargetFault::Encodable(EncodedTarget::new(target, method)))
+}
+
+/// Whether a text is a token (RFC 9110, section 5.6.2), as methods are.
+fn is_token(text: &[u8]) -> bool {
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !text.is_empty() && text.iter().all(is_token)
 }
 
 /// Fault of a request line, of which the end may be missing: hyper rejects some lines before they are complete.
@@ -144,6 +151,9 @@ mod tests {
         check("GET / HTTP/1.1\r", Ok(()));
         check("garbage`", Ok(()));
         check("GET /a<\r", Ok(()));
+        check("GET /a< HTTP/1.\r", Ok(()));
+        check("GET /a< HTTP/2.0\r", Ok(()));
+        check("G(T /a< HTTP/1.1\r", Ok(()));
         check("GET` /a HTTP/1.1\r", Ok(()));
         check("GET /a<b>?c`d#é%20 HTTP/1.1\r", Err("/a%3Cb%3E?c%60d%23%C3%A9%20"));
         check("GET //evil.net/< HTTP/1.1\r", Err("/evil.net/%3C"));
